@@ -1,1 +1,21 @@
-//! (being written)
+//! The agent: the loop of model rounds and tools, and the runs that it works in.
+//!
+//! What it is *not*: it knows no HTTP, no provider and no concrete tool; models and tools are the ports of
+//! `talaria-domain`. It doesn't know who listens: it writes to the log, readers read the log.
+//!
+//! Start reading at [`run`] (the public face), then `turn.rs` (the loop, top to bottom).
+#![warn(missing_docs)]
+
+mod answer;
+mod error;
+mod history;
+pub mod prompt;
+mod recovery;
+mod retry;
+pub mod run;
+mod segments;
+mod tool_calls;
+mod turn;
+
+pub use error::{Error, Result};
+pub use run::{ResolveModel, Runs, Settings};

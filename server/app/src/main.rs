@@ -1,1 +1,5 @@
-fn main() {}
+//! `talaria-server`: see the library of this crate.
+
+fn main() -> std::process::ExitCode {
+    talaria_server::main()
+}

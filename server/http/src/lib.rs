@@ -1,1 +1,17 @@
-//! (being written)
+//! The HTTP border: parses and authorises requests, calls the agent and the store, and prints answers and streams.
+//!
+//! What it is *not*: it holds no business rule. Every route is on one page: [`router`].
+
+mod auth;
+mod body;
+mod cursor;
+mod error;
+mod middleware;
+mod params;
+pub mod router;
+mod routes;
+mod sse;
+mod state;
+
+pub use error::ApiError;
+pub use state::{AppState, CheckWorkspace, HostPolicy, Settings};

@@ -1,1 +1,27 @@
-//! (being written)
+//! The built-in tools, behind `domain::Tool`.
+//!
+//! What it is *not*: a tool knows no session, no run and no model. Every path that a model names goes through [`paths`].
+#![warn(missing_docs)]
+
+mod arguments;
+mod files;
+pub mod paths;
+mod todo;
+
+use std::sync::Arc;
+
+use talaria_domain::tool::Tool;
+
+use crate::paths::DeniedPaths;
+
+/// Every built-in tool.
+#[must_use]
+pub fn builtin_tools(denied: Arc<DeniedPaths>) -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(files::read_file::ReadFile::new(Arc::clone(&denied))),
+        Arc::new(files::write_file::WriteFile::new(Arc::clone(&denied))),
+        Arc::new(files::patch::Patch::new(Arc::clone(&denied))),
+        Arc::new(files::search_files::SearchFiles::new(denied)),
+        Arc::new(todo::Todo::new()),
+    ]
+}

@@ -1,0 +1,129 @@
+//! Who asks: the credential of a request, checked in constant time, becomes a [`Principal`] in one profile.
+
+use std::collections::BTreeSet;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+use talaria_domain::principal::{Principal, PrincipalName};
+use talaria_openapi::auth::Scope;
+use talaria_openapi::errors::ErrorCode;
+use talaria_openapi::ids::{KeyId, ProfileId};
+use talaria_openapi::time::Timestamp;
+
+use crate::error::{ApiError, ApiResult};
+use crate::params::Params;
+use crate::state::AppState;
+
+/// What every key of ours begins with, so that scanners of secrets know it.
+pub(crate) const KEY_PREFIX: &str = "tlr_";
+
+/// An authenticated caller.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller(pub(crate) Principal);
+
+impl Caller {
+    /// Refuses unless the credential has the scope.
+    pub(crate) fn allow(&self, scope: Scope) -> ApiResult<()> {
+        if self.0.scopes.contains(&scope) { Ok(()) } else { Err(ApiError::insufficient_scope(scope.as_str())) }
+    }
+
+    /// The profile that the request acts in.
+    pub(crate) fn profile_id(&self) -> ProfileId {
+        self.0.profile_id
+    }
+}
+
+impl FromRequestParts<AppState> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> ApiResult<Self> {
+        let token = credential(&parts.headers)
+            .ok_or_else(|| unauthenticated("send `Authorization: Bearer <key>`; the local key is in <home>/token"))?;
+        let principal = authenticate(state, token).await?;
+        enter_profile(state, parts, &principal)?;
+        Ok(Self(principal))
+    }
+}
+
+/// A caller where none is needed.
+pub(crate) struct MaybeCaller(pub(crate) Option<Caller>);
+
+impl FromRequestParts<AppState> for MaybeCaller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> ApiResult<Self> {
+        if credential(&parts.headers).is_none() {
+            return Ok(Self(None));
+        }
+        Caller::from_request_parts(parts, state).await.map(|caller| Self(Some(caller)))
+    }
+}
+
+fn unauthenticated(detail: &str) -> ApiError {
+    ApiError::new(ErrorCode::Unauthenticated).detail(detail)
+}
+
+fn credential(headers: &HeaderMap) -> Option<&str> {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| {
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    bearer.or_else(|| headers.get("x-api-key").and_then(|value| value.to_str().ok()))
+}
+
+async fn authenticate(state: &AppState, token: &str) -> ApiResult<Principal> {
+    let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+    if bool::from(digest.ct_eq(&state.settings.bootstrap_sha256)) {
+        return Ok(Principal {
+            name: PrincipalName::Local,
+            profile_id: state.settings.profile.id,
+            scopes: Scope::ALL.iter().copied().collect(),
+            expires_at: None,
+        });
+    }
+    let refused = || unauthenticated("the credential is not valid, or was revoked");
+    let key_id = token.strip_prefix(KEY_PREFIX).and_then(key_id_of).ok_or_else(refused)?;
+    let row = state.settings.store.find_key(key_id).await?.ok_or_else(refused)?;
+    let now = state.settings.clock.now();
+    if !proves(token, &row, now) || row.key.revoked_at.is_some() {
+        return Err(refused());
+    }
+    if row.key.expires_at.is_some_and(|at| at <= now) {
+        return Err(ApiError::new(ErrorCode::TokenExpired).detail("the key has expired: make a new one"));
+    }
+    let profile_id = row.key.profiles.first().copied().ok_or_else(refused)?;
+    let scopes: BTreeSet<Scope> = row.key.scopes.iter().copied().collect();
+    Ok(Principal { name: PrincipalName::Key(key_id), profile_id, scopes, expires_at: row.key.expires_at })
+}
+
+fn key_id_of(rest: &str) -> Option<KeyId> {
+    let (ulid, _) = rest.split_once('_')?;
+    format!("{}{ulid}", KeyId::PREFIX).parse().ok()
+}
+
+fn proves(token: &str, row: &talaria_store::KeyRow, now: Timestamp) -> bool {
+    let given = crate::state::sha256_hex(token);
+    let is = |hash: &str| bool::from(given.as_bytes().ct_eq(hash.as_bytes()));
+    let is_previous = row.previous.as_ref().is_some_and(|(hash, until)| is(hash) && now < *until);
+    is(&row.secret_sha256) || is_previous
+}
+
+/// The profile that a request names must be the credential's; anything else doesn't exist for it.
+fn enter_profile(state: &AppState, parts: &Parts, principal: &Principal) -> ApiResult<()> {
+    let header = parts.headers.get("x-talaria-profile").map(|value| value.to_str().unwrap_or_default().to_owned());
+    let named = match header {
+        Some(name) => Some(name),
+        None => Params::of(&parts.uri)?.peek("profile"),
+    };
+    let profile = &state.settings.profile;
+    let is_own = |name: &str| {
+        principal.profile_id == profile.id && (name == profile.name || name == profile.id.to_string())
+    };
+    match named {
+        Some(name) if !is_own(&name) => Err(ApiError::new(ErrorCode::ProfileNotFound)),
+        _ => Ok(()),
+    }
+}

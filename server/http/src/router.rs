@@ -1,0 +1,98 @@
+//! Every route on one page. Registering a route is documenting it: the OpenAPI document is made from this list.
+
+use axum::Router;
+use axum::http::{Method, Uri};
+use talaria_openapi::errors::{ErrorCode, Problem};
+use talaria_openapi::events::{ControlEvent, Event};
+use utoipa::OpenApi as _;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::error::ApiError;
+use crate::routes;
+use crate::state::AppState;
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Talaria",
+        description = "A self-hosted agent server: sessions, messages and streaming runs as resources.",
+        license(name = "Apache-2.0")
+    ),
+    components(schemas(Problem, Event, ControlEvent)),
+    security(("key" = []))
+)]
+struct Document;
+
+/// Routes that answer without a credential.
+pub const OPEN_ROUTES: &[&str] = &["/healthz", "/readyz", "/v1/info", "/openapi.json", "/docs"];
+
+fn documented() -> OpenApiRouter<AppState> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        // Anybody.
+        .routes(routes!(routes::health::healthz))
+        .routes(routes!(routes::health::readyz))
+        .routes(routes!(routes::info::info))
+        // Clients: sessions.
+        .routes(routes!(routes::sessions::create_session, routes::sessions::list_sessions))
+        .routes(routes!(
+            routes::sessions::get_session,
+            routes::sessions::update_session,
+            routes::sessions::delete_session
+        ))
+        .routes(routes!(routes::messages::list_messages))
+        .routes(routes!(routes::messages::get_message))
+        .routes(routes!(routes::messages::export_session))
+        .routes(routes!(routes::sessions::get_prompt))
+        .routes(routes!(routes::sessions::get_snapshot))
+        .routes(routes!(routes::streams::list_events))
+        .routes(routes!(routes::streams::stream_session))
+        // Clients: runs.
+        .routes(routes!(routes::runs::create_run_in_session))
+        .routes(routes!(routes::runs::create_run, routes::runs::list_runs))
+        .routes(routes!(routes::runs::get_run))
+        .routes(routes!(routes::streams::stream_run))
+        .routes(routes!(routes::runs::cancel_run))
+        .routes(routes!(routes::inputs::get_input))
+        .routes(routes!(routes::inputs::list_queue))
+        // Clients: everything else.
+        .routes(routes!(routes::tools::list_tools))
+        .routes(routes!(routes::tools::get_tool))
+        .routes(routes!(routes::search::search))
+        .routes(routes!(routes::auth::whoami))
+        // Operators.
+        .routes(routes!(routes::keys::create_key, routes::keys::list_keys))
+        .routes(routes!(routes::keys::update_key, routes::keys::revoke_key))
+        .routes(routes!(routes::keys::rotate_key))
+}
+
+/// The OpenAPI document of this server.
+#[must_use]
+pub fn document() -> utoipa::openapi::OpenApi {
+    let mut document = documented().into_openapi();
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("An API key, or <home>/token.")).build();
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("key", SecurityScheme::Http(bearer));
+    document
+}
+
+/// The whole service.
+pub fn router(state: AppState) -> Router {
+    let (router, _) = documented().split_for_parts();
+    let docs = utoipa_swagger_ui::SwaggerUi::new("/docs").url("/openapi.json", document());
+    router
+        .merge(docs)
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(axum::middleware::from_fn_with_state(state.clone(), crate::middleware::around))
+        .with_state(state)
+}
+
+async fn not_found(uri: Uri) -> ApiError {
+    ApiError::new(ErrorCode::NotFound).detail(format!("there is nothing at {}; see /docs", uri.path()))
+}
+
+async fn method_not_allowed(method: Method) -> ApiError {
+    ApiError::new(ErrorCode::MethodNotAllowed).detail(format!("{method} is not possible here; see the Allow header"))
+}

@@ -1,0 +1,47 @@
+//! What became of what a client sent.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::Uri;
+use talaria_openapi::auth::Scope;
+use talaria_openapi::errors::{ErrorCode, Problem};
+use talaria_openapi::inputs::Input;
+use talaria_openapi::page::Page;
+
+use crate::auth::Caller;
+use crate::error::{ApiError, ApiResult};
+use crate::params::Params;
+use crate::routes::id;
+use crate::state::AppState;
+
+/// One input.
+#[utoipa::path(get, path = "/v1/inputs/{input_id}", tag = "runs", params(("input_id" = String, Path,)),
+    responses((status = 200, body = Input), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
+pub(crate) async fn get_input(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(input_id): Path<String>,
+    uri: Uri,
+) -> ApiResult<Json<Input>> {
+    caller.allow(Scope::SessionsRead)?;
+    Params::of(&uri)?.finish()?;
+    let input_id = id(&input_id, ErrorCode::InputNotFound)?;
+    let input = state.settings.store.get_input(caller.profile_id(), input_id).await;
+    input.map(Json).map_err(|error| ApiError::from(error).not_found(ErrorCode::InputNotFound))
+}
+
+/// The inputs that wait in a session's chain, first one first.
+#[utoipa::path(get, path = "/v1/sessions/{session_id}/queue", tag = "sessions", params(("session_id" = String, Path,)),
+    responses((status = 200, body = Page<Input>), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
+pub(crate) async fn list_queue(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(session_id): Path<String>,
+    uri: Uri,
+) -> ApiResult<Json<Page<Input>>> {
+    caller.allow(Scope::SessionsRead)?;
+    Params::of(&uri)?.finish()?;
+    let session = super::sessions::find(&state, &caller, &session_id).await?;
+    let data = state.settings.store.list_queue(caller.profile_id(), session.root_id).await?;
+    Ok(Json(Page { data, next_cursor: None, has_more: false }))
+}

@@ -1,0 +1,170 @@
+//! API keys: made, renamed, rotated, revoked. The secret is shown once.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, Uri};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use talaria_openapi::auth::{ApiKey, CreateKeyRequest, RotateKeyRequest, Scope, UpdateKeyRequest};
+use talaria_openapi::errors::{ErrorCode, Problem};
+use talaria_openapi::ids::KeyId;
+use talaria_openapi::page::Page;
+use talaria_openapi::time::Timestamp;
+use talaria_store::KeyRow;
+
+use crate::auth::{Caller, KEY_PREFIX};
+use crate::body::{Body, OptionalBody};
+use crate::error::{ApiError, ApiResult};
+use crate::params::Params;
+use crate::routes::id;
+use crate::state::{AppState, sha256_hex};
+
+const MAX_NAME_CHARS: usize = 100;
+const MAX_KEYS: u32 = 200;
+const DEFAULT_OVERLAP_SECONDS: u64 = 86_400;
+const MAX_OVERLAP_SECONDS: u64 = 604_800;
+
+fn allow(caller: &Caller) -> ApiResult<()> {
+    caller.allow(Scope::KeysManage)?;
+    caller.allow(Scope::Admin)
+}
+
+/// Makes a key. Its secret is in this answer and nowhere else.
+#[utoipa::path(post, path = "/v1/keys", tag = "auth", request_body = CreateKeyRequest,
+    responses((status = 201, body = ApiKey), (status = 401, body = Problem), (status = 403, body = Problem), (status = 422, body = Problem)))]
+pub(crate) async fn create_key(
+    State(state): State<AppState>,
+    caller: Caller,
+    uri: Uri,
+    Body(request): Body<CreateKeyRequest>,
+) -> ApiResult<(StatusCode, Json<ApiKey>)> {
+    allow(&caller)?;
+    Params::of(&uri)?.finish()?;
+    check_name(&request.name)?;
+    if request.scopes.is_empty() {
+        return Err(ApiError::invalid("/scopes", "a key without scopes can do nothing: name at least one"));
+    }
+    // Nobody gives away what he hasn't.
+    request.scopes.iter().try_for_each(|scope| caller.allow(*scope))?;
+    let now = state.settings.clock.now();
+    if request.expires_at.is_some_and(|at| at <= now) {
+        return Err(ApiError::invalid("/expires_at", "is in the past"));
+    }
+    let key_id = KeyId::new();
+    let secret = new_secret(key_id)?;
+    let mut key = ApiKey {
+        id: key_id,
+        object: "key".into(),
+        name: request.name,
+        scopes: request.scopes,
+        profiles: vec![caller.profile_id()],
+        created_at: now,
+        expires_at: request.expires_at,
+        revoked_at: None,
+        last_used_at: None,
+        secret: None,
+    };
+    let row = KeyRow { key: key.clone(), secret_sha256: sha256_hex(&secret), previous: None };
+    state.settings.store.put_key(caller.profile_id(), row).await?;
+    key.secret = Some(secret);
+    Ok((StatusCode::CREATED, Json(key)))
+}
+
+fn new_secret(key_id: KeyId) -> ApiResult<String> {
+    let mut bytes = [0_u8; 32];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        tracing::error!(error = %error, "the host gives no random bytes: {error}");
+        ApiError::new(ErrorCode::Internal)
+    })?;
+    Ok(format!("{KEY_PREFIX}{}_{}", key_id.ulid(), URL_SAFE_NO_PAD.encode(bytes)))
+}
+
+fn check_name(name: &str) -> ApiResult<()> {
+    let length = name.chars().count();
+    if (1..=MAX_NAME_CHARS).contains(&length) { Ok(()) } else { Err(ApiError::invalid("/name", "1 to 100 characters")) }
+}
+
+/// The keys of the profile, newest first, without their secrets.
+#[utoipa::path(get, path = "/v1/keys", tag = "auth",
+    responses((status = 200, body = Page<ApiKey>), (status = 401, body = Problem), (status = 403, body = Problem)))]
+pub(crate) async fn list_keys(State(state): State<AppState>, caller: Caller, uri: Uri) -> ApiResult<Json<Page<ApiKey>>> {
+    allow(&caller)?;
+    Params::of(&uri)?.finish()?;
+    let data = state.settings.store.list_keys(caller.profile_id(), MAX_KEYS).await?;
+    Ok(Json(Page { data, next_cursor: None, has_more: false }))
+}
+
+async fn find(state: &AppState, caller: &Caller, key_id: &str) -> ApiResult<KeyRow> {
+    let missing = || ApiError::new(ErrorCode::KeyNotFound);
+    let row = state.settings.store.find_key(id(key_id, ErrorCode::KeyNotFound)?).await?;
+    row.filter(|row| row.key.profiles.contains(&caller.profile_id())).ok_or_else(missing)
+}
+
+/// Renames a key.
+#[utoipa::path(patch, path = "/v1/keys/{key_id}", tag = "auth", params(("key_id" = String, Path,)), request_body = UpdateKeyRequest,
+    responses((status = 200, body = ApiKey), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
+pub(crate) async fn update_key(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(key_id): Path<String>,
+    uri: Uri,
+    Body(request): Body<UpdateKeyRequest>,
+) -> ApiResult<Json<ApiKey>> {
+    allow(&caller)?;
+    Params::of(&uri)?.finish()?;
+    let mut row = find(&state, &caller, &key_id).await?;
+    if let Some(name) = request.name {
+        check_name(&name)?;
+        row.key.name = name;
+    }
+    let key = row.key.clone();
+    state.settings.store.put_key(caller.profile_id(), row).await?;
+    Ok(Json(key))
+}
+
+/// Revokes a key at once.
+#[utoipa::path(delete, path = "/v1/keys/{key_id}", tag = "auth", params(("key_id" = String, Path,)),
+    responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
+pub(crate) async fn revoke_key(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(key_id): Path<String>,
+    uri: Uri,
+) -> ApiResult<StatusCode> {
+    allow(&caller)?;
+    Params::of(&uri)?.finish()?;
+    let mut row = find(&state, &caller, &key_id).await?;
+    row.key.revoked_at.get_or_insert(state.settings.clock.now());
+    state.settings.store.put_key(caller.profile_id(), row).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Gives a key a new secret; the old one works a while longer.
+#[utoipa::path(post, path = "/v1/keys/{key_id}/rotate", tag = "auth", params(("key_id" = String, Path,)), request_body = RotateKeyRequest,
+    responses((status = 200, body = ApiKey), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
+pub(crate) async fn rotate_key(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(key_id): Path<String>,
+    uri: Uri,
+    OptionalBody(request): OptionalBody<RotateKeyRequest>,
+) -> ApiResult<Json<ApiKey>> {
+    allow(&caller)?;
+    Params::of(&uri)?.finish()?;
+    let overlap = request.overlap_seconds.unwrap_or(DEFAULT_OVERLAP_SECONDS);
+    if overlap > MAX_OVERLAP_SECONDS {
+        return Err(ApiError::invalid("/overlap_seconds", format!("at most {MAX_OVERLAP_SECONDS}")));
+    }
+    let mut row = find(&state, &caller, &key_id).await?;
+    if row.key.revoked_at.is_some() {
+        return Err(ApiError::new(ErrorCode::KeyNotFound).detail("the key is revoked: make a new one"));
+    }
+    let secret = new_secret(row.key.id)?;
+    let until = state.settings.clock.now().as_millis() + i64::try_from(overlap).unwrap_or(0) * 1000;
+    let replaced = std::mem::replace(&mut row.secret_sha256, sha256_hex(&secret));
+    row.previous = Some((replaced, Timestamp::from_millis(until)));
+    let mut key = row.key.clone();
+    state.settings.store.put_key(caller.profile_id(), row).await?;
+    key.secret = Some(secret);
+    Ok(Json(key))
+}

@@ -1,0 +1,295 @@
+//! Runs: start, list, read, stop.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
+use talaria_openapi::auth::Scope;
+use talaria_openapi::errors::{ErrorCode, Problem};
+use talaria_openapi::events::Event;
+use talaria_openapi::ids::RunId;
+use talaria_openapi::inputs::InputBody;
+use talaria_openapi::messages::{Part, Role};
+use talaria_openapi::page::Page;
+use talaria_openapi::runs::{CancelMode, CancelRunRequest, CreateRunRequest, OnBusy, Run, RunLimits, RunStatus, TriggerKind};
+use talaria_openapi::sessions::{CreateSessionRequest, Session, SessionSource};
+use talaria_openapi::time::Timestamp;
+use talaria_store::{NewRun, RunFilter, RunOptions};
+use tokio::time::Instant;
+
+use crate::auth::Caller;
+use crate::body::{Body, OptionalBody};
+use crate::error::{ApiError, ApiResult};
+use crate::params::{Params, invalid};
+use crate::routes::{id, sessions};
+use crate::sse;
+use crate::state::AppState;
+
+const MAX_INSTRUCTIONS_BYTES: usize = 64 * 1024;
+const MAX_REASON_CHARS: usize = 500;
+/// How long a forced deletion waits for a run to stop.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Says something to a session's agent. With `Accept: text/event-stream` the answer is the run's stream.
+#[utoipa::path(post, path = "/v1/sessions/{session_id}/runs", tag = "runs", params(("session_id" = String, Path,)),
+    request_body = CreateRunRequest,
+    responses((status = 202, body = Run), (status = 200, body = Event, content_type = "text/event-stream"), (status = 400, body = Problem),
+        (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem),
+        (status = 413, body = Problem), (status = 422, body = Problem), (status = 429, body = Problem), (status = 503, body = Problem)))]
+pub(crate) async fn create_run_in_session(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(session_id): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+    Body(request): Body<CreateRunRequest>,
+) -> ApiResult<Response> {
+    caller.allow(Scope::RunsWrite)?;
+    let mut params = Params::of(&uri)?;
+    let strict = params.take_as("strict", "`true` or `false`")?.unwrap_or(false);
+    params.finish()?;
+    if request.session_id.is_some() || request.session.is_some() {
+        let field = if request.session.is_some() { "/session" } else { "/session_id" };
+        return Err(ApiError::invalid(field, "the path names the session already: leave it out"));
+    }
+    let session = sessions::find(&state, &caller, &session_id).await?;
+    if strict && session.id != session.tip_id {
+        return Err(ApiError::new(ErrorCode::SessionEnded).extra("tip_session_id", session.tip_id.to_string()));
+    }
+    start(&state, &caller, session, request, &headers).await
+}
+
+/// Says something to an agent; begins a session for it where none is named.
+#[utoipa::path(post, path = "/v1/runs", tag = "runs", request_body = CreateRunRequest,
+    responses((status = 202, body = Run), (status = 200, body = Event, content_type = "text/event-stream"), (status = 400, body = Problem),
+        (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem),
+        (status = 413, body = Problem), (status = 422, body = Problem), (status = 429, body = Problem), (status = 503, body = Problem)))]
+pub(crate) async fn create_run(
+    State(state): State<AppState>,
+    caller: Caller,
+    uri: Uri,
+    headers: HeaderMap,
+    Body(mut request): Body<CreateRunRequest>,
+) -> ApiResult<Response> {
+    caller.allow(Scope::RunsWrite)?;
+    Params::of(&uri)?.finish()?;
+    // Checked before a session is made for it.
+    content(&request.input)?;
+    let session = match (request.session_id.take(), request.session.take()) {
+        (Some(_), Some(_)) => return Err(ApiError::invalid("/session", "give `session` or `session_id`, not both")),
+        (Some(session_id), None) => sessions::find(&state, &caller, &session_id.to_string()).await?,
+        (None, new) => {
+            let new = new.unwrap_or_default();
+            let request = CreateSessionRequest {
+                title: new.title,
+                metadata: new.metadata,
+                workspace: new.workspace,
+                ..CreateSessionRequest::default()
+            };
+            sessions::create(&state, &caller, request).await?
+        }
+    };
+    start(&state, &caller, session, request, &headers).await
+}
+
+async fn start(
+    state: &AppState,
+    caller: &Caller,
+    session: Session,
+    request: CreateRunRequest,
+    headers: &HeaderMap,
+) -> ApiResult<Response> {
+    let new = new_run(state, caller, &session, request)?;
+    let run = state.settings.runs.start(new).await?;
+    let wants_stream = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|accept| accept.split(',').any(|range| range.trim().starts_with("text/event-stream")));
+    let mut response = if wants_stream {
+        let mut none = Params::of(&Uri::from_static("/"))?;
+        let wanted = sse::wanted(&HeaderMap::new(), &mut none)?;
+        sse::stream(state, caller, &session, Some(run.id), wanted).await?
+    } else {
+        (StatusCode::ACCEPTED, Json(&run)).into_response()
+    };
+    for (name, place) in [
+        (header::LOCATION, run.links.this.clone()),
+        (header::CONTENT_LOCATION, format!("/v1/sessions/{}", run.session_id)),
+    ] {
+        if let Ok(value) = HeaderValue::from_str(&place) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    Ok(response)
+}
+
+fn new_run(state: &AppState, caller: &Caller, session: &Session, request: CreateRunRequest) -> ApiResult<NewRun> {
+    let may_queue = match request.on_busy {
+        OnBusy::Reject => false,
+        OnBusy::Queue => true,
+        OnBusy::Interrupt | OnBusy::Steer => return Err(ApiError::unsupported("on_busy")),
+    };
+    if request.instructions.as_ref().is_some_and(|text| text.len() > MAX_INSTRUCTIONS_BYTES) {
+        return Err(ApiError::invalid("/instructions", format!("at most {MAX_INSTRUCTIONS_BYTES} bytes")));
+    }
+    let settings = &state.settings;
+    if request.approval_policy.is_some_and(|policy| policy > settings.approval_policy) {
+        return Err(ApiError::invalid("/approval_policy", "a request may only be tighter than the configuration"));
+    }
+    let max_rounds = request.limits.and_then(|limits| limits.max_rounds).unwrap_or(settings.max_rounds);
+    if !(1..=settings.max_rounds).contains(&max_rounds) {
+        return Err(ApiError::invalid("/limits/max_rounds", format!("must be from 1 to {}", settings.max_rounds)));
+    }
+    let metadata = request.metadata.unwrap_or_default();
+    sessions::check_metadata(&metadata)?;
+    let trigger = match session.source {
+        SessionSource::Api => TriggerKind::Api,
+        SessionSource::Cli => TriggerKind::Cli,
+    };
+    Ok(NewRun {
+        session_id: session.id,
+        profile_id: caller.profile_id(),
+        content: content(&request.input)?,
+        may_queue,
+        model: request.model,
+        limits: RunLimits { max_rounds, max_active_seconds: None, max_cost_usd: None },
+        options: RunOptions {
+            instructions: request.instructions,
+            tools: request.tools,
+            approval_policy: request.approval_policy,
+        },
+        trigger,
+        metadata,
+    })
+}
+
+fn content(input: &InputBody) -> ApiResult<Vec<Part>> {
+    let parts = match input {
+        InputBody::Text(text) => vec![Part::Text { text: talaria_text::sanitize::storable(text).into_owned() }],
+        InputBody::Messages(messages) => {
+            let mut parts = Vec::new();
+            for (index, message) in messages.iter().enumerate() {
+                let pointer = format!("/input/{index}");
+                if message.role != Role::User {
+                    return Err(ApiError::invalid(&format!("{pointer}/role"), "only `user`"));
+                }
+                parts.extend(sessions::text_parts(message.content.clone(), &pointer)?);
+            }
+            parts
+        }
+    };
+    let is_empty = parts.iter().all(|part| matches!(part, Part::Text { text } if text.trim().is_empty()));
+    if is_empty { Err(ApiError::invalid("/input", "say something: the input is empty")) } else { Ok(parts) }
+}
+
+/// Runs of the profile, newest first.
+#[utoipa::path(get, path = "/v1/runs", tag = "runs",
+    params(("limit" = Option<u32>, Query,), ("cursor" = Option<String>, Query,), ("order" = Option<String>, Query,),
+        ("session_id" = Option<String>, Query,), ("status" = Option<RunStatus>, Query,)),
+    responses((status = 200, body = Page<Run>), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 422, body = Problem)))]
+pub(crate) async fn list_runs(State(state): State<AppState>, caller: Caller, uri: Uri) -> ApiResult<Response> {
+    caller.allow(Scope::SessionsRead)?;
+    let mut params = Params::of(&uri)?;
+    let limit = params.take_limit()?;
+    let cursor = params.take("cursor");
+    let mut filter = RunFilter {
+        session_id: params.take_as("session_id", "the id of a session")?,
+        status: params.take_name("status")?,
+        beyond: None,
+        is_ascending: params.take_ascending(false)?,
+    };
+    params.finish()?;
+    let list = format!("runs {filter:?}");
+    if let Some(cursor) = cursor {
+        let (at, last) = state.cursor_key.verify(caller.profile_id(), &list, &cursor)?;
+        filter.beyond = Some((Timestamp::from_millis(at), id(&last, ErrorCode::InvalidCursor)?));
+    }
+    let found = state.settings.store.list_runs(caller.profile_id(), &filter, limit + 1).await?;
+    let place = |run: &Run| (run.created_at.as_millis(), run.id.to_string());
+    Ok(sessions::page(&state, &caller, &uri, &list, found, (limit, place)))
+}
+
+/// The run of an id, in the caller's profile.
+pub(crate) async fn find(state: &AppState, caller: &Caller, run_id: &RunId) -> ApiResult<Run> {
+    let run = state.settings.store.get_run(caller.profile_id(), *run_id).await;
+    run.map_err(|error| ApiError::from(error).not_found(ErrorCode::RunNotFound))
+}
+
+/// One run. With `wait` the answer comes when the run has ended or waits for a person, at the latest after that many seconds.
+#[utoipa::path(get, path = "/v1/runs/{run_id}", tag = "runs", params(("run_id" = String, Path,), ("wait" = Option<u64>, Query,)),
+    responses((status = 200, body = Run), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
+pub(crate) async fn get_run(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(run_id): Path<String>,
+    uri: Uri,
+) -> ApiResult<Json<Run>> {
+    caller.allow(Scope::SessionsRead)?;
+    let mut params = Params::of(&uri)?;
+    let wait: u64 = params.take_as("wait", "a number from 0 to 60")?.unwrap_or(0);
+    params.finish()?;
+    if wait > 60 {
+        return Err(invalid("wait", "must be from 0 to 60"));
+    }
+    let run_id = id(&run_id, ErrorCode::RunNotFound)?;
+    settled(&state, &caller, run_id, Duration::from_secs(wait)).await.map(Json)
+}
+
+/// The run, once it has ended or waits for a person, or as it is after `patience`.
+async fn settled(state: &AppState, caller: &Caller, run_id: RunId, patience: Duration) -> ApiResult<Run> {
+    let until = Instant::now() + patience;
+    let mut run = find(state, caller, &run_id).await?;
+    let mut wakeups = state.settings.store.wakeups().subscribe(run.root_id);
+    loop {
+        wakeups.mark_unchanged();
+        run = find(state, caller, &run.id).await?;
+        let is_settled = run.status.is_ended() || run.status == RunStatus::RequiresAction;
+        if is_settled || Instant::now() >= until {
+            return Ok(run);
+        }
+        tokio::select! {
+            _ = wakeups.changed() => {}
+            () = tokio::time::sleep_until(until) => {}
+            () = state.settings.shutdown.cancelled() => return Ok(run),
+        }
+    }
+}
+
+/// Tells a run to stop. A run that has ended is answered as it is.
+#[utoipa::path(post, path = "/v1/runs/{run_id}/cancel", tag = "runs", params(("run_id" = String, Path,)), request_body = CancelRunRequest,
+    responses((status = 202, body = Run), (status = 200, body = Run), (status = 401, body = Problem), (status = 403, body = Problem),
+        (status = 404, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem)))]
+pub(crate) async fn cancel_run(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(run_id): Path<String>,
+    uri: Uri,
+    OptionalBody(request): OptionalBody<CancelRunRequest>,
+) -> ApiResult<Response> {
+    caller.allow(Scope::RunsWrite)?;
+    Params::of(&uri)?.finish()?;
+    if request.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS) {
+        return Err(ApiError::invalid("/reason", format!("at most {MAX_REASON_CHARS} characters")));
+    }
+    let run_id = id(&run_id, ErrorCode::RunNotFound)?;
+    let run = state.settings.runs.cancel(&caller.0, run_id, request.mode, request.reason).await;
+    let run = run.map_err(|error| ApiError::from(error).not_found(ErrorCode::RunNotFound))?;
+    let status = if run.status.is_ended() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok((status, Json(run)).into_response())
+}
+
+/// Stops everything that is live in a chain, for its deletion.
+pub(crate) async fn stop_chain(state: &AppState, caller: &Caller, session: &Session) -> ApiResult<()> {
+    let until = Instant::now() + STOP_PATIENCE;
+    for status in [RunStatus::Queued, RunStatus::RequiresAction, RunStatus::Running, RunStatus::Cancelling] {
+        let filter = RunFilter { session_id: Some(session.tip_id), status: Some(status), ..RunFilter::default() };
+        for run in state.settings.store.list_runs(caller.profile_id(), &filter, 200).await? {
+            let reason = Some("the session is being deleted".to_owned());
+            let run = state.settings.runs.cancel(&caller.0, run.id, CancelMode::Force, reason).await?;
+            settled(state, caller, run.id, until.saturating_duration_since(Instant::now())).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! What goes wrong between here and a provider.
+
+use std::time::Duration;
+
+use talaria_domain::model::ModelError;
+
+use crate::classify;
+
+/// What happened, before it is classified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// The provider answered with an error.
+    Answered {
+        /// The HTTP status; `None` where the error stood inside a stream and named none.
+        status: Option<u16>,
+        /// What the provider says, cut and without the key.
+        body: String,
+    },
+    /// No connection, or it broke.
+    Network(String),
+    /// The provider's certificate isn't trusted.
+    Certificate(String),
+    /// Nothing came for too long.
+    Idle(Duration),
+    /// The stream made no sense.
+    Malformed(String),
+}
+
+/// A failed request to a provider.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{provider}: {kind:?}")]
+pub struct Error {
+    /// What happened.
+    pub kind: Kind,
+    /// The provider's name.
+    pub provider: String,
+    /// How long it asks to wait.
+    pub retry_after: Option<Duration>,
+}
+
+impl Error {
+    /// What the caller gets: the reason, the flags, and a message for people.
+    #[must_use]
+    pub fn classify(&self) -> ModelError {
+        let reason = classify::reason(&self.kind);
+        let provider = &self.provider;
+        let what = match &self.kind {
+            Kind::Answered { status: Some(status), body } => format!("{provider} answered {status}: {body}"),
+            Kind::Answered { status: None, body } => format!("{provider} reported an error: {body}"),
+            Kind::Network(detail) => format!("{provider} can't be reached: {detail}"),
+            Kind::Certificate(detail) => format!("the certificate of {provider} isn't trusted: {detail}"),
+            Kind::Idle(time) => format!("{provider} sent nothing for {} s", time.as_secs()),
+            Kind::Malformed(detail) => format!("the answer of {provider} made no sense: {detail}"),
+        };
+        let provider_status = match &self.kind {
+            Kind::Answered { status, .. } => *status,
+            Kind::Network(_) | Kind::Certificate(_) | Kind::Idle(_) | Kind::Malformed(_) => None,
+        };
+        ModelError {
+            reason,
+            flags: classify::flags(reason),
+            message: format!("{what}{}", classify::advice(reason)),
+            provider_status,
+            retry_after: self.retry_after,
+        }
+    }
+}

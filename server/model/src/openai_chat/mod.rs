@@ -1,0 +1,201 @@
+//! The chat-completions wire: OpenAI, OpenRouter, Ollama, llama.cpp, vLLM and many others, with their many liberties.
+
+mod request;
+mod stream;
+
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use reqwest::Response;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use secrecy::ExposeSecret as _;
+use talaria_domain::Secret;
+use talaria_domain::model::{ModelClient, ModelError, ModelRequest, ModelStream};
+
+use crate::error::{Error, Kind};
+use crate::http_client;
+pub use stream::Decoder;
+
+/// Longest error body that is read.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+/// Longest text of a provider that is shown.
+const MAX_SHOWN_CHARS: usize = 300;
+/// How long a provider may take for its first event: it may have to load the model and read the whole prompt.
+const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(300);
+/// Longest wait that a provider can ask for.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
+
+/// A provider that speaks this wire.
+#[derive(Debug, Clone)]
+pub struct ProviderConfig {
+    /// Its name, for people.
+    pub name: String,
+    /// Where it is, such as `https://api.openai.com/v1`.
+    pub base_url: String,
+    /// Its key.
+    pub api_key: Option<Secret>,
+    /// How long a stream may be silent; comments don't count as speech.
+    pub idle_timeout: Duration,
+}
+
+/// Speaks to one provider.
+#[derive(Debug, Clone)]
+pub struct OpenAiChat {
+    config: ProviderConfig,
+}
+
+impl OpenAiChat {
+    /// A client of this provider. Nothing is sent or built before the first request.
+    #[must_use]
+    pub fn new(config: ProviderConfig) -> Self {
+        Self { config }
+    }
+
+    fn error(&self, kind: Kind) -> Error {
+        Error { kind, provider: self.config.name.clone(), retry_after: None }
+    }
+
+    async fn send(&self, request: &ModelRequest) -> Result<Response, Error> {
+        let client = http_client::client().map_err(|error| self.error(Kind::Network(error)))?;
+        let url = format!("{}/chat/completions", self.config.base_url.trim_end_matches('/'));
+        let mut post = client.post(url).header(CONTENT_TYPE, "application/json").body(request::body(request));
+        if let Some(key) = &self.config.api_key {
+            post = post.bearer_auth(key.expose_secret());
+        }
+        let sent = tokio::time::timeout(FIRST_EVENT_TIMEOUT, post.send()).await;
+        let response = sent.map_err(|_| self.error(Kind::Idle(FIRST_EVENT_TIMEOUT)))?.map_err(|error| self.network(&error))?;
+        if response.status().is_success() { Ok(response) } else { Err(self.refused(response).await) }
+    }
+
+    async fn refused(&self, response: Response) -> Error {
+        let status = response.status().as_u16();
+        let retry_after = retry_after(response.headers());
+        let mut body = Vec::new();
+        let mut chunks = response.bytes_stream();
+        while let Some(Ok(chunk)) = chunks.next().await {
+            body.extend_from_slice(&chunk);
+            if body.len() > MAX_ERROR_BYTES {
+                break;
+            }
+        }
+        let text = stream::error_text(&String::from_utf8_lossy(&body));
+        Error { retry_after, ..self.error(Kind::Answered { status: Some(status), body: self.shown(&text) }) }
+    }
+
+    /// What a provider says, short, in one line, and without the key.
+    fn shown(&self, text: &str) -> String {
+        let text = match &self.config.api_key {
+            Some(key) if !key.expose_secret().is_empty() => text.replace(key.expose_secret(), "[redacted]"),
+            _ => text.to_owned(),
+        };
+        text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_SHOWN_CHARS).collect()
+    }
+
+    fn network(&self, error: &reqwest::Error) -> Error {
+        let mut text = String::new();
+        let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(error);
+        while let Some(error) = cause {
+            text = error.to_string();
+            cause = error.source();
+        }
+        // The error itself would show the address with whatever stands in it.
+        let text = if text.is_empty() { "the connection broke".to_owned() } else { text };
+        let is_certificate = text.to_lowercase().contains("certificate");
+        self.error(if is_certificate { Kind::Certificate(text) } else { Kind::Network(text) })
+    }
+}
+
+#[async_trait]
+impl ModelClient for OpenAiChat {
+    async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
+        let response = self.send(&request).await.map_err(|error| error.classify())?;
+        let reader = Reader {
+            client: self.clone(),
+            response,
+            decoder: Decoder::default(),
+            ready: Vec::new().into_iter(),
+            has_spoken: false,
+            is_over: false,
+        };
+        Ok(futures_util::stream::unfold(reader, Reader::next).boxed())
+    }
+}
+
+struct Reader {
+    client: OpenAiChat,
+    response: Response,
+    decoder: Decoder,
+    ready: std::vec::IntoIter<Result<talaria_domain::model::ModelEvent, Kind>>,
+    has_spoken: bool,
+    is_over: bool,
+}
+
+impl Reader {
+    async fn next(mut self) -> Option<(Result<talaria_domain::model::ModelEvent, ModelError>, Self)> {
+        loop {
+            if let Some(event) = self.ready.next() {
+                self.has_spoken = true;
+                let event = event.map_err(|kind| {
+                    self.is_over = true;
+                    self.failure(kind)
+                });
+                return Some((event, self));
+            }
+            if self.is_over {
+                return None;
+            }
+            if let Err(error) = self.fill().await {
+                self.is_over = true;
+                return Some((Err(error), self));
+            }
+        }
+    }
+
+    /// Reads until the decoder has something. The clock runs until a real event: comments don't set it back.
+    async fn fill(&mut self) -> Result<(), ModelError> {
+        let patience = if self.has_spoken { self.client.config.idle_timeout } else { FIRST_EVENT_TIMEOUT };
+        let until = tokio::time::Instant::now() + patience;
+        loop {
+            let chunk = tokio::time::timeout_at(until, self.response.chunk()).await;
+            let chunk = chunk.map_err(|_| self.failure(Kind::Idle(patience)))?;
+            let events = match chunk {
+                Ok(Some(bytes)) => self.decoder.push(&bytes),
+                Ok(None) => {
+                    self.is_over = true;
+                    self.decoder.finish()
+                }
+                Err(error) => return Err(self.client.network(&error).classify()),
+            };
+            if !events.is_empty() || self.is_over {
+                self.ready = events.into_iter();
+                return Ok(());
+            }
+        }
+    }
+
+    fn failure(&self, kind: Kind) -> ModelError {
+        let kind = match kind {
+            Kind::Answered { status, body } => Kind::Answered { status, body: self.client.shown(&body) },
+            other => other,
+        };
+        self.client.error(kind).classify()
+    }
+}
+
+/// How long a provider asks to wait: seconds, milliseconds, or a date.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    if let Some(millis) = text("retry-after-ms").and_then(|text| text.parse().ok()) {
+        return Some(Duration::from_millis(millis).min(MAX_RETRY_AFTER));
+    }
+    let value = text(RETRY_AFTER.as_str())?;
+    let wait = match value.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
+        Err(_) => httpdate::parse_http_date(value).ok()?.duration_since(SystemTime::now()).unwrap_or_default(),
+    };
+    Some(wait.min(MAX_RETRY_AFTER))
+}
+
+#[cfg(test)]
+mod tests;

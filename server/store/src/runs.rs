@@ -1,0 +1,591 @@
+//! Runs: start, queue, the owner's transitions, cancel. Every step of a run's life is one transaction with its events.
+
+use serde::{Deserialize, Serialize};
+use sqlx::Row as _;
+use talaria_domain::run_state::{self, Transition};
+use talaria_openapi::events::{EventBody, ResumedAfter};
+use talaria_openapi::ids::{InputId, MessageId, ProfileId, RunId, SessionId};
+use talaria_openapi::inputs::{Delivery, Input, InputStatus};
+use talaria_openapi::messages::{Message, MessageKind, MessageStatus, Part, Role, Usage};
+use talaria_openapi::runs::{
+    ApprovalPolicy, CancelMode, Run, RunError, RunInput, RunKind, RunLimits, RunLinks, RunOutput, RunStatus, Stop,
+    StopReason, ToolFilter, Trigger, TriggerKind,
+};
+use talaria_openapi::sessions::Session;
+use talaria_openapi::time::Timestamp;
+use talaria_openapi::{Metadata, ObjectName};
+
+use crate::events::Place;
+use crate::rows::{from_json, name_of, to_json};
+use crate::writer::{Durability, Tx};
+use crate::{Busy, Error, MAX_QUEUE, Result, Store};
+
+/// What a request asked for beyond its input; kept with the run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunOptions {
+    /// The end of the system prompt during this run.
+    pub instructions: Option<String>,
+    /// Which tools it may use.
+    pub tools: Option<ToolFilter>,
+    /// Who must agree before a tool acts.
+    pub approval_policy: Option<ApprovalPolicy>,
+}
+
+/// A run to start.
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    /// Any session of the chain; the run works in the chain's tip.
+    pub session_id: SessionId,
+    /// The profile.
+    pub profile_id: ProfileId,
+    /// What to say.
+    pub content: Vec<Part>,
+    /// Wait when the chain is busy; else refuse.
+    pub may_queue: bool,
+    /// `provider/model`; the session's when `None`.
+    pub model: Option<String>,
+    /// Its limits.
+    pub limits: RunLimits,
+    /// Its options.
+    pub options: RunOptions,
+    /// Where it comes from.
+    pub trigger: TriggerKind,
+    /// Annotations.
+    pub metadata: Metadata,
+}
+
+/// A run that somebody owns: what its loop needs.
+#[derive(Debug, Clone)]
+pub struct ActiveRun {
+    /// The run.
+    pub run: Run,
+    /// Its options.
+    pub options: RunOptions,
+    /// Every write of the owner names it; an older one is refused.
+    pub fence: i64,
+    /// Its session.
+    pub session: Session,
+}
+
+/// A run that was accepted.
+#[derive(Debug, Clone)]
+pub struct Started {
+    /// The run, with its input.
+    pub run: Run,
+    /// Set when it began at once: the caller owns it.
+    pub active: Option<Box<ActiveRun>>,
+}
+
+/// How a run ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct End {
+    /// Complete, fail, confirm a cancel, or interrupt.
+    pub transition: Transition,
+    /// Why.
+    pub stop: Stop,
+    /// The fault, of a failed run.
+    pub error: Option<RunError>,
+    /// What it said.
+    pub output: RunOutput,
+}
+
+/// One step of a run, written by its owner.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// An event without a row of its own.
+    Event(EventBody),
+    /// A message that is being said or is whole; by its status.
+    Message(Box<Message>),
+    /// A tool begins.
+    StartTool {
+        /// The call.
+        call_id: String,
+        /// The tool.
+        name: String,
+        /// Whether it may run again after a crash.
+        is_read_only: bool,
+    },
+    /// A model call was paid for.
+    Usage {
+        /// What it cost.
+        usage: Usage,
+        /// The round.
+        round: u32,
+        /// Rounds left.
+        budget_remaining: u32,
+    },
+    /// A new attempt begins.
+    Resume(ResumedAfter),
+    /// The run ends.
+    End(Box<End>),
+}
+
+/// Which runs, and from where.
+#[derive(Debug, Clone, Default)]
+pub struct RunFilter {
+    /// Of one session.
+    pub session_id: Option<SessionId>,
+    /// Of one status.
+    pub status: Option<RunStatus>,
+    /// Beyond this place: time and id of the last one seen.
+    pub beyond: Option<(Timestamp, RunId)>,
+    /// Oldest first.
+    pub is_ascending: bool,
+}
+
+impl Store {
+    /// Accepts an input: starts its run at once, queues it, or refuses with [`Error::Busy`] or [`Error::QueueFull`].
+    pub async fn start_run(&self, new: NewRun) -> Result<Started> {
+        self.writer.write(Durability::Full, move |tx| Box::pin(tx_start(tx, new))).await
+    }
+
+    /// The second door of a run's owner: all steps or none. Refused with [`Error::Fenced`] once the caller isn't the owner.
+    /// After an end it claims the chain's next waiting run for the caller, and gives it back.
+    pub async fn record(&self, run_id: RunId, fence: i64, steps: Vec<Step>) -> Result<Option<Box<ActiveRun>>> {
+        let is_delta = |step: &Step| matches!(step, Step::Event(body) if body.is_delta());
+        let durability = if steps.iter().all(is_delta) { Durability::Delta } else { Durability::Full };
+        self.writer.write(durability, move |tx| Box::pin(tx_record(tx, run_id, fence, steps))).await
+    }
+
+    /// Tells a run to stop. Gives the run and whether this call changed it.
+    pub async fn cancel_run(
+        &self,
+        profile_id: ProfileId,
+        run_id: RunId,
+        by: String,
+        mode: CancelMode,
+        reason: Option<String>,
+    ) -> Result<(Run, bool)> {
+        self.writer
+            .write(Durability::Full, move |tx| {
+                Box::pin(async move {
+                    let row = tx.get_run(run_id).await?;
+                    if row.run.profile_id != profile_id {
+                        return Err(Error::NotFound);
+                    }
+                    tx_cancel(tx, row, by, mode, reason).await
+                })
+            })
+            .await
+    }
+
+    /// One run.
+    pub async fn get_run(&self, profile_id: ProfileId, run_id: RunId) -> Result<Run> {
+        let row = sqlx::query("SELECT doc, queued_seq FROM runs WHERE id = $1 AND profile_id = $2")
+            .bind(run_id.to_string())
+            .bind(profile_id.to_string())
+            .fetch_one(&self.readers)
+            .await?;
+        let mut run: Run = from_json(row.get(0), "run")?;
+        if run.status == RunStatus::Queued {
+            let ahead: u32 =
+                sqlx::query_scalar("SELECT count(*) FROM runs WHERE root_id = $1 AND status = 'queued' AND queued_seq <= $2")
+                    .bind(run.root_id.to_string())
+                    .bind(row.get::<i64, _>(1))
+                    .fetch_one(&self.readers)
+                    .await?;
+            run.queue_position = Some(ahead);
+        }
+        Ok(run)
+    }
+
+    /// Runs of a profile, by the time they were accepted.
+    pub async fn list_runs(&self, profile_id: ProfileId, filter: &RunFilter, limit: u32) -> Result<Vec<Run>> {
+        const NEWEST: &str = "SELECT doc FROM runs WHERE profile_id = $1 AND ($2 IS NULL OR session_id = $2) \
+             AND ($3 IS NULL OR status = $3) AND ($4 IS NULL OR (created_at, id) < ($4, $5)) \
+             ORDER BY created_at DESC, id DESC LIMIT $6";
+        const OLDEST: &str = "SELECT doc FROM runs WHERE profile_id = $1 AND ($2 IS NULL OR session_id = $2) \
+             AND ($3 IS NULL OR status = $3) AND ($4 IS NULL OR (created_at, id) > ($4, $5)) \
+             ORDER BY created_at, id LIMIT $6";
+        let rows = sqlx::query(if filter.is_ascending { OLDEST } else { NEWEST })
+            .bind(profile_id.to_string())
+            .bind(filter.session_id.map(|id| id.to_string()))
+            .bind(filter.status.as_ref().map(name_of).transpose()?)
+            .bind(filter.beyond.map(|(at, _)| at.as_millis()))
+            .bind(filter.beyond.map(|(_, id)| id.to_string()))
+            .bind(limit)
+            .fetch_all(&self.readers)
+            .await?;
+        rows.iter().map(|row| from_json(row.get(0), "run")).collect()
+    }
+}
+
+/// A run as it is stored.
+pub(crate) struct RunRow {
+    pub(crate) run: Run,
+    pub(crate) options: RunOptions,
+    pub(crate) fence: i64,
+    input_id: InputId,
+}
+
+impl RunRow {
+    fn place(&self) -> Place {
+        Place { root_id: self.run.root_id, session_id: self.run.session_id, run_id: Some(self.run.id) }
+    }
+}
+
+impl Tx {
+    pub(crate) async fn get_run(&mut self, run_id: RunId) -> Result<RunRow> {
+        let row = sqlx::query("SELECT doc, options, fence, input_id FROM runs WHERE id = $1")
+            .bind(run_id.to_string())
+            .fetch_one(&mut self.connection)
+            .await?;
+        Ok(RunRow {
+            run: from_json(row.get(0), "run")?,
+            options: from_json(row.get(1), "run options")?,
+            fence: row.get(2),
+            input_id: crate::rows::id(row.get(3))?,
+        })
+    }
+
+    /// Writes back a run that changed.
+    pub(crate) async fn update_run(&mut self, row: &RunRow) -> Result<()> {
+        sqlx::query("UPDATE runs SET status = $2, fence = $3, doc = $4 WHERE id = $1")
+            .bind(row.run.id.to_string())
+            .bind(name_of(&row.run.status)?)
+            .bind(row.fence)
+            .bind(to_json(&row.run)?)
+            .execute(&mut self.connection)
+            .await?;
+        Ok(())
+    }
+
+    /// Refuses with [`Error::Busy`] while a run of the chain is active.
+    pub(crate) async fn refuse_if_busy(&mut self, root_id: SessionId) -> Result<()> {
+        match self.busy(root_id).await? {
+            (Some(busy), _) => Err(Error::Busy(Box::new(busy))),
+            (None, _) => Ok(()),
+        }
+    }
+
+    async fn busy(&mut self, root_id: SessionId) -> Result<(Option<Busy>, u32)> {
+        let queue_depth: u32 = sqlx::query_scalar("SELECT count(*) FROM runs WHERE root_id = $1 AND status = 'queued'")
+            .bind(root_id.to_string())
+            .fetch_one(&mut self.connection)
+            .await?;
+        let row = sqlx::query(
+            "SELECT id, status FROM runs WHERE root_id = $1 AND status IN ('running', 'requires_action', 'cancelling')",
+        )
+        .bind(root_id.to_string())
+        .fetch_optional(&mut self.connection)
+        .await?;
+        let busy = row
+            .map(|row| {
+                let status = from_json(&format!("\"{}\"", row.get::<&str, _>(1)), "run status")?;
+                Ok::<_, Error>(Busy { run_id: crate::rows::id(row.get(0))?, status, queue_depth })
+            })
+            .transpose()?;
+        Ok((busy, queue_depth))
+    }
+
+    /// Claims a waiting run: it begins to work, and its input enters the transcript.
+    async fn claim(&mut self, mut row: RunRow) -> Result<Box<ActiveRun>> {
+        let next = run_state::next(row.run.status, Transition::Claim).map_err(|_| Error::Fenced)?;
+        let place = row.place();
+        row.run.status = next.status;
+        row.run.queue_position = None;
+        row.run.started_at = Some(self.now);
+        row.fence += 1;
+        let seq = self.next_seq(place.root_id).await?;
+        row.run.first_seq.get_or_insert(seq);
+        row.run.last_seq = Some(seq);
+        let started = EventBody::RunStarted { run: Box::new(row.run.clone()), attempt: row.run.attempt };
+        self.insert_event(place, seq, &started).await?;
+        self.update_run(&row).await?;
+        self.deliver(place, &row).await?;
+        let session = self.get_session(row.run.profile_id, row.run.session_id).await?;
+        Ok(Box::new(ActiveRun { run: row.run, options: row.options, fence: row.fence, session }))
+    }
+
+    async fn deliver(&mut self, place: Place, row: &RunRow) -> Result<()> {
+        let mut input = self.get_input(row.input_id).await?;
+        let message = Message {
+            id: MessageId::new(),
+            object: "message".into(),
+            session_id: place.session_id,
+            run_id: place.run_id,
+            seq: 0,
+            role: Role::User,
+            status: MessageStatus::Completed,
+            parts: input.content.clone(),
+            model: None,
+            finish_reason: None,
+            usage: None,
+            kind: MessageKind::Normal,
+            created_at: self.now,
+            completed_at: Some(self.now),
+        };
+        let message_id = message.id;
+        input.delivered_seq = Some(self.put_message(place, row.run.profile_id, message).await?);
+        input.status = InputStatus::Delivered;
+        self.put_input(place.root_id, row.run.profile_id, &input).await?;
+        self.append(place, &EventBody::InputDelivered { input_id: input.id, message_id }).await?;
+        Ok(())
+    }
+
+    /// Claims the chain's first waiting run, when none is active.
+    pub(crate) async fn claim_next(&mut self, root_id: SessionId) -> Result<Option<Box<ActiveRun>>> {
+        if self.busy(root_id).await?.0.is_some() {
+            return Ok(None);
+        }
+        let waiting: Option<String> = sqlx::query_scalar(
+            "SELECT id FROM runs WHERE root_id = $1 AND status = 'queued' ORDER BY queued_seq LIMIT 1",
+        )
+        .bind(root_id.to_string())
+        .fetch_optional(&mut self.connection)
+        .await?;
+        match waiting {
+            Some(run_id) => {
+                let row = self.get_run(crate::rows::id(&run_id)?).await?;
+                Ok(Some(self.claim(row).await?))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+async fn tx_start(tx: &mut Tx, new: NewRun) -> Result<Started> {
+    let named = tx.get_session(new.profile_id, new.session_id).await?;
+    let session = if named.tip_id == named.id { named } else { tx.get_session(new.profile_id, named.tip_id).await? };
+    let root_id = session.root_id;
+    let (busy, queue_depth) = tx.busy(root_id).await?;
+    let must_wait = busy.is_some() || queue_depth > 0;
+    if let Some(busy) = busy.filter(|_| !new.may_queue) {
+        return Err(Error::Busy(Box::new(busy)));
+    }
+    if must_wait && queue_depth >= MAX_QUEUE {
+        return Err(Error::QueueFull);
+    }
+    let row = new_row(tx.now, &session, new.model, new.limits, new.options, new.trigger, new.metadata);
+    let place = row.place();
+    let mut input = new_input(tx.now, &row, new.content, must_wait);
+    input.accepted_seq = tx.next_seq(root_id).await?;
+    tx.put_input(root_id, new.profile_id, &input).await?;
+    let accepted = EventBody::InputAccepted { input: Box::new(input.clone()) };
+    tx.insert_event(place, input.accepted_seq, &accepted).await?;
+    insert_run(tx, &row, input.accepted_seq).await?;
+    let (mut run, active) = if must_wait {
+        (enqueue(tx, row, queue_depth + 1).await?, None)
+    } else {
+        let active = tx.claim(row).await?;
+        (active.run.clone(), Some(active))
+    };
+    let status = if must_wait { InputStatus::Queued } else { InputStatus::Delivered };
+    run.input = Some(RunInput { id: input.id, delivery: input.delivery, status });
+    Ok(Started { run, active })
+}
+
+async fn enqueue(tx: &mut Tx, mut row: RunRow, queue_position: u32) -> Result<Run> {
+    let place = row.place();
+    let seq = tx.next_seq(place.root_id).await?;
+    row.run.first_seq = Some(seq);
+    row.run.last_seq = Some(seq);
+    row.run.queue_position = Some(queue_position);
+    tx.update_run(&row).await?;
+    tx.insert_event(place, seq, &EventBody::RunQueued { run: Box::new(row.run.clone()), queue_position }).await?;
+    Ok(row.run)
+}
+
+fn new_row(
+    now: Timestamp,
+    session: &Session,
+    model: Option<String>,
+    limits: RunLimits,
+    options: RunOptions,
+    trigger: TriggerKind,
+    metadata: Metadata,
+) -> RunRow {
+    let run_id = RunId::new();
+    let input_id = InputId::new();
+    let run = Run {
+        id: run_id,
+        object: ObjectName::Borrowed("run"),
+        kind: RunKind::Message,
+        session_id: session.id,
+        root_id: session.root_id,
+        parent_run_id: None,
+        profile_id: session.profile_id,
+        model: model.unwrap_or_else(|| session.model.clone()),
+        attempt: 1,
+        status: RunStatus::Queued,
+        queue_position: None,
+        trigger: Trigger { kind: trigger, input_id: Some(input_id) },
+        first_seq: None,
+        last_seq: None,
+        output: None,
+        pending_interactions: Vec::new(),
+        stop: None,
+        error: None,
+        limits,
+        usage: Usage::default(),
+        created_at: now,
+        started_at: None,
+        ended_at: None,
+        metadata,
+        input: None,
+        links: RunLinks::of(run_id),
+    };
+    RunRow { run, options, fence: 0, input_id }
+}
+
+fn new_input(now: Timestamp, row: &RunRow, content: Vec<Part>, must_wait: bool) -> Input {
+    Input {
+        id: row.input_id,
+        object: "input".into(),
+        session_id: row.run.session_id,
+        created_at: now,
+        status: if must_wait { InputStatus::Queued } else { InputStatus::Accepted },
+        delivery: if must_wait { Delivery::Queue } else { Delivery::Run },
+        run_id: Some(row.run.id),
+        content,
+        accepted_seq: 0,
+        delivered_seq: None,
+    }
+}
+
+async fn insert_run(tx: &mut Tx, row: &RunRow, queued_seq: i64) -> Result<()> {
+    sqlx::query(
+        "INSERT INTO runs (id, root_id, session_id, profile_id, status, fence, options, input_id, queued_seq, doc, created_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+    )
+    .bind(row.run.id.to_string())
+    .bind(row.run.root_id.to_string())
+    .bind(row.run.session_id.to_string())
+    .bind(row.run.profile_id.to_string())
+    .bind(name_of(&row.run.status)?)
+    .bind(row.fence)
+    .bind(to_json(&row.options)?)
+    .bind(row.input_id.to_string())
+    .bind(queued_seq)
+    .bind(to_json(&row.run)?)
+    .bind(row.run.created_at.as_millis())
+    .execute(&mut tx.connection)
+    .await?;
+    Ok(())
+}
+
+async fn tx_record(tx: &mut Tx, run_id: RunId, fence: i64, steps: Vec<Step>) -> Result<Option<Box<ActiveRun>>> {
+    let mut row = tx.get_run(run_id).await.map_err(|error| match error {
+        Error::NotFound => Error::Fenced,
+        other => other,
+    })?;
+    let is_owner = row.fence == fence && matches!(row.run.status, RunStatus::Running | RunStatus::Cancelling);
+    if !is_owner {
+        return Err(Error::Fenced);
+    }
+    for step in steps {
+        apply(tx, &mut row, step).await?;
+    }
+    tx.update_run(&row).await?;
+    if row.run.status.is_ended() { tx.claim_next(row.run.root_id).await } else { Ok(None) }
+}
+
+async fn apply(tx: &mut Tx, row: &mut RunRow, step: Step) -> Result<()> {
+    let place = row.place();
+    match step {
+        Step::Event(body) => drop(tx.append(place, &body).await?),
+        Step::Message(message) => drop(tx.put_message(place, row.run.profile_id, *message).await?),
+        Step::StartTool { call_id, name, is_read_only } => {
+            sqlx::query(
+                "INSERT INTO tool_calls (run_id, call_id, root_id, name, read_only) VALUES ($1, $2, $3, $4, $5) \
+                 ON CONFLICT (run_id, call_id) DO NOTHING",
+            )
+            .bind(row.run.id.to_string())
+            .bind(call_id)
+            .bind(place.root_id.to_string())
+            .bind(name)
+            .bind(is_read_only)
+            .execute(&mut tx.connection)
+            .await?;
+        }
+        Step::Usage { usage, round, budget_remaining } => {
+            row.run.usage += usage;
+            add_chain_usage(tx, place.root_id, usage).await?;
+            tx.append(place, &EventBody::RunUsage { usage, round, budget_remaining }).await?;
+        }
+        Step::Resume(after) => {
+            let next = run_state::next(row.run.status, Transition::Recover).map_err(|_| Error::Fenced)?;
+            row.run.status = next.status;
+            row.run.attempt += 1;
+            tx.append(place, &EventBody::RunResumed { after, attempt: row.run.attempt }).await?;
+        }
+        Step::End(end) => end_run(tx, row, *end).await?,
+    }
+    Ok(())
+}
+
+async fn add_chain_usage(tx: &mut Tx, root_id: SessionId, more: Usage) -> Result<()> {
+    let text: String = sqlx::query_scalar("SELECT usage FROM chains WHERE root_id = $1")
+        .bind(root_id.to_string())
+        .fetch_one(&mut tx.connection)
+        .await?;
+    let mut usage: Usage = from_json(&text, "usage")?;
+    usage += more;
+    sqlx::query("UPDATE chains SET usage = $2, updated_at = max(updated_at + 1, $3) WHERE root_id = $1")
+        .bind(root_id.to_string())
+        .bind(to_json(&usage)?)
+        .bind(tx.now.as_millis())
+        .execute(&mut tx.connection)
+        .await?;
+    Ok(())
+}
+
+/// Ends a run with its terminal event. A run that was told to stop ends as cancelled, whatever its owner meant.
+async fn end_run(tx: &mut Tx, row: &mut RunRow, end: End) -> Result<()> {
+    let was_cancelled = row.run.status == RunStatus::Cancelling;
+    let transition = if was_cancelled { Transition::ConfirmCancel } else { end.transition };
+    let next = run_state::next(row.run.status, transition).map_err(|_| Error::Fenced)?;
+    row.run.status = next.status;
+    row.run.ended_at = Some(tx.now);
+    row.run.output = Some(end.output);
+    row.run.error = end.error.filter(|_| !was_cancelled);
+    row.run.stop = Some(if was_cancelled { Stop { reason: StopReason::Cancelled, detail: end.stop.detail } } else { end.stop });
+    append_terminal(tx, row).await
+}
+
+async fn append_terminal(tx: &mut Tx, row: &mut RunRow) -> Result<()> {
+    let place = row.place();
+    let seq = tx.next_seq(place.root_id).await?;
+    row.run.first_seq.get_or_insert(seq);
+    row.run.last_seq = Some(seq);
+    let run = Box::new(row.run.clone());
+    let body = match row.run.status {
+        RunStatus::Completed => EventBody::RunCompleted { run },
+        RunStatus::Failed => EventBody::RunFailed { run },
+        RunStatus::Interrupted => EventBody::RunInterrupted { run },
+        _ => EventBody::RunCancelled { run },
+    };
+    tx.insert_event(place, seq, &body).await
+}
+
+async fn tx_cancel(
+    tx: &mut Tx,
+    mut row: RunRow,
+    by: String,
+    mode: CancelMode,
+    reason: Option<String>,
+) -> Result<(Run, bool)> {
+    let next = run_state::next(row.run.status, Transition::Cancel).map_err(|_| Error::Fenced)?;
+    if next.is_repeat {
+        return Ok((row.run, false));
+    }
+    row.run.status = next.status;
+    let place = row.place();
+    if next.is_terminal {
+        // It never began: its input will not be delivered.
+        let mut input = tx.get_input(row.input_id).await?;
+        input.status = InputStatus::Cancelled;
+        tx.put_input(place.root_id, row.run.profile_id, &input).await?;
+        let why = reason.clone().unwrap_or_else(|| format!("cancelled by {by}"));
+        tx.append(place, &EventBody::InputCancelled { input_id: input.id, reason: why }).await?;
+        row.run.queue_position = None;
+        row.run.ended_at = Some(tx.now);
+        row.run.output = Some(RunOutput { text: String::new(), message_ids: Vec::new() });
+        row.run.stop = Some(Stop { reason: StopReason::Cancelled, detail: reason });
+        append_terminal(tx, &mut row).await?;
+    } else {
+        tx.append(place, &EventBody::RunCancelling { mode, by, reason }).await?;
+    }
+    tx.update_run(&row).await?;
+    Ok((row.run, true))
+}

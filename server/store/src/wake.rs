@@ -1,0 +1,32 @@
+//! Wake-ups: "this chain has events up to …", without data. Readers subscribe first, then read the log.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use talaria_openapi::ids::SessionId;
+use tokio::sync::watch;
+
+/// The chains that somebody watches. Bounded by the number of open readers.
+#[derive(Debug, Default)]
+pub struct Wakeups {
+    chains: Mutex<HashMap<SessionId, watch::Sender<i64>>>,
+}
+
+impl Wakeups {
+    /// Subscribes to a chain. The value is the newest number that was committed while anybody watched; 0 before.
+    pub fn subscribe(&self, root_id: SessionId) -> watch::Receiver<i64> {
+        let mut chains = self.chains.lock();
+        chains.entry(root_id).or_insert_with(|| watch::Sender::new(0)).subscribe()
+    }
+
+    /// Called after the commit only.
+    pub(crate) fn notify(&self, root_id: SessionId, head_seq: i64) {
+        let mut chains = self.chains.lock();
+        if let Some(sender) = chains.get(&root_id)
+            && sender.send(head_seq).is_err()
+        {
+            // Nobody listens any more.
+            chains.remove(&root_id);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The one writer: gathers waiting jobs into one transaction, each in a savepoint, and answers after the common commit.
+//!
+//! Only a job's own refusal (a constraint, a fence, a precondition) rolls back to its savepoint. Any other database error
+//! abandons the batch: the connection is closed, every job of it gets [`Error::Unavailable`], none is acknowledged.
+//! A job touches nothing but the connection that it is given; wake-ups and replies come after the commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
+use talaria_domain::clock::SharedClock;
+use talaria_domain::scope::TaskScope;
+use talaria_openapi::ids::SessionId;
+use talaria_openapi::time::Timestamp;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::wake::Wakeups;
+use crate::{Error, Result};
+
+/// Jobs that may wait; a caller beyond that waits for a place.
+const MAX_WAITING: usize = 1024;
+/// Jobs of one transaction.
+const MAX_BATCH: usize = 256;
+/// How long the writer waits before it opens a broken database again.
+const REOPEN_DELAY: Duration = Duration::from_millis(200);
+
+/// What a commit must survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// The end of the process: for jobs that append nothing but deltas.
+    Delta,
+    /// The end of the machine.
+    Full,
+}
+
+/// The transaction that a job works in.
+pub struct Tx {
+    /// The connection; inside the job's savepoint.
+    pub(crate) connection: SqliteConnection,
+    /// The time of the batch.
+    pub(crate) now: Timestamp,
+    touched: Vec<(SessionId, i64)>,
+}
+
+impl Tx {
+    /// Notes that a chain has events up to `head_seq`, to be told after the commit.
+    pub(crate) fn touch(&mut self, root_id: SessionId, head_seq: i64) {
+        self.touched.push((root_id, head_seq));
+    }
+}
+
+type Work<T> = Box<dyn for<'tx> FnOnce(&'tx mut Tx) -> BoxFuture<'tx, Result<T>> + Send>;
+
+trait Job: Send {
+    fn durability(&self) -> Durability;
+    fn run<'tx>(&'tx mut self, tx: &'tx mut Tx) -> BoxFuture<'tx, Result<()>>;
+    /// Answers the caller: what the job made, or `failure`.
+    fn answer(self: Box<Self>, failure: Option<Error>);
+}
+
+struct WriteJob<T> {
+    durability: Durability,
+    work: Option<Work<T>>,
+    made: Option<T>,
+    reply: oneshot::Sender<Result<T>>,
+}
+
+impl<T: Send> Job for WriteJob<T> {
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    fn run<'tx>(&'tx mut self, tx: &'tx mut Tx) -> BoxFuture<'tx, Result<()>> {
+        Box::pin(async move {
+            let Some(work) = self.work.take() else {
+                return Ok(());
+            };
+            self.made = Some(work(tx).await?);
+            Ok(())
+        })
+    }
+
+    fn answer(self: Box<Self>, failure: Option<Error>) {
+        let outcome = match (failure, self.made) {
+            (Some(error), _) => Err(error),
+            (None, Some(made)) => Ok(made),
+            (None, None) => Err(Error::Unavailable("the job was not run".to_owned())),
+        };
+        // A caller that has gone away needs no answer.
+        drop(self.reply.send(outcome));
+    }
+}
+
+/// The handle to the writer task.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    jobs: mpsc::Sender<Box<dyn Job>>,
+}
+
+impl Writer {
+    pub(crate) async fn start(
+        options: SqliteConnectOptions,
+        wakeups: Arc<Wakeups>,
+        clock: SharedClock,
+        scope: &TaskScope,
+    ) -> Result<Self> {
+        let connection = options.connect().await?;
+        let (jobs, waiting) = mpsc::channel(MAX_WAITING);
+        let task = WriterTask { options, wakeups, clock, waiting };
+        scope.spawn(task.run(connection));
+        Ok(Self { jobs })
+    }
+
+    /// Runs `work` in a transaction and answers after its commit.
+    pub(crate) async fn write<T, F>(&self, durability: Durability, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: for<'tx> FnOnce(&'tx mut Tx) -> BoxFuture<'tx, Result<T>> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job = WriteJob { durability, work: Some(Box::new(work)), made: None, reply };
+        let gone = || Error::Unavailable("the writer has stopped".to_owned());
+        self.jobs.send(Box::new(job)).await.map_err(|_| gone())?;
+        answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+struct WriterTask {
+    options: SqliteConnectOptions,
+    wakeups: Arc<Wakeups>,
+    clock: SharedClock,
+    waiting: mpsc::Receiver<Box<dyn Job>>,
+}
+
+impl WriterTask {
+    async fn run(mut self, connection: SqliteConnection) {
+        let mut connection = Some(connection);
+        let mut batch = Vec::new();
+        while self.waiting.recv_many(&mut batch, MAX_BATCH).await > 0 {
+            let open = match connection.take() {
+                Some(open) => Ok(open),
+                None => self.options.connect().await.map_err(Error::from),
+            };
+            let jobs = std::mem::take(&mut batch);
+            match open {
+                Ok(open) => connection = self.commit(open, jobs).await,
+                Err(error) => {
+                    abandon(jobs, &error);
+                    tokio::time::sleep(REOPEN_DELAY).await;
+                }
+            }
+        }
+        if let Some(connection) = connection {
+            // The database is whole either way; an orderly close only saves the next start some work.
+            drop(connection.close().await);
+        }
+    }
+
+    /// Runs one batch; gives the connection back unless it is broken.
+    async fn commit(&self, connection: SqliteConnection, mut jobs: Vec<Box<dyn Job>>) -> Option<SqliteConnection> {
+        let mut tx = Tx { connection, now: self.clock.now(), touched: Vec::new() };
+        match run_batch(&mut tx, &mut jobs).await {
+            Ok(failures) => {
+                for (root_id, head_seq) in tx.touched.drain(..) {
+                    self.wakeups.notify(root_id, head_seq);
+                }
+                for (job, failure) in jobs.into_iter().zip(failures) {
+                    job.answer(failure);
+                }
+                Some(tx.connection)
+            }
+            Err(error) => {
+                tracing::error!(error = %error, "a batch of writes was abandoned: {error}");
+                abandon(jobs, &error);
+                drop(tx.connection.close_hard().await);
+                None
+            }
+        }
+    }
+}
+
+async fn run_batch(tx: &mut Tx, jobs: &mut [Box<dyn Job>]) -> Result<Vec<Option<Error>>> {
+    let is_delta = jobs.iter().all(|job| job.durability() == Durability::Delta);
+    let synchronous = if is_delta { "PRAGMA synchronous = NORMAL" } else { "PRAGMA synchronous = FULL" };
+    // It can't change inside a transaction.
+    execute(tx, synchronous).await?;
+    execute(tx, "BEGIN IMMEDIATE").await?;
+    let mut failures = Vec::with_capacity(jobs.len());
+    for job in jobs.iter_mut() {
+        failures.push(run_in_savepoint(tx, job.as_mut()).await?);
+    }
+    execute(tx, "COMMIT").await?;
+    Ok(failures)
+}
+
+async fn run_in_savepoint(tx: &mut Tx, job: &mut dyn Job) -> Result<Option<Error>> {
+    let touched = tx.touched.len();
+    execute(tx, "SAVEPOINT job").await?;
+    let failure = match job.run(tx).await {
+        Ok(()) => None,
+        Err(error) if error.is_own_refusal() => {
+            tx.touched.truncate(touched);
+            execute(tx, "ROLLBACK TO job").await?;
+            Some(error)
+        }
+        Err(error) => return Err(error),
+    };
+    execute(tx, "RELEASE job").await?;
+    Ok(failure)
+}
+
+async fn execute(tx: &mut Tx, sql: &'static str) -> Result<()> {
+    sqlx::query(sql).execute(&mut tx.connection).await?;
+    Ok(())
+}
+
+fn abandon(jobs: Vec<Box<dyn Job>>, error: &Error) {
+    for job in jobs {
+        job.answer(Some(Error::Unavailable(error.to_string())));
+    }
+}
