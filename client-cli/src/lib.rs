@@ -1,1 +1,45 @@
-//! (being written)
+//! `talaria`, the terminal client: a thin client of the HTTP API, and a library for programs and tests.
+//!
+//! What it is *not*: it knows nothing of the server but its contract. Start reading at [`client`] and [`watch`].
+
+mod args;
+mod chat;
+pub mod client;
+mod commands;
+mod error;
+mod local_server;
+pub mod render;
+mod run;
+pub mod sse;
+pub mod watch;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+pub use client::Client;
+pub use error::Error;
+
+use crate::args::{Args, Command};
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    if let Some(Command::Completions { shell }) = &args.command {
+        args::print_completions(*shell);
+        return ExitCode::SUCCESS;
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("the runtime can't start: {error}")),
+    };
+    match runtime.block_on(commands::dispatch(args)) {
+        Ok(code) => code,
+        Err(error) => fail(&error.to_string()),
+    }
+}
+
+fn fail(text: &str) -> ExitCode {
+    render::complain(text);
+    ExitCode::from(2)
+}

@@ -1,0 +1,135 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
+use talaria_openapi::ids::SessionId;
+
+/// Talk to your agent.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "talaria", version, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
+    /// The server; the one on this host when left out, which is started when it doesn't run.
+    #[arg(long, global = true, env = "TALARIA_URL", value_name = "URL")]
+    pub(crate) url: Option<String>,
+
+    /// The server's home on this host.
+    #[arg(long, global = true, env = "TALARIA_HOME", value_name = "FOLDER")]
+    pub(crate) home: Option<PathBuf>,
+
+    /// The credential; the home's own when left out.
+    #[arg(long, global = true, env = "TALARIA_TOKEN", hide_env_values = true, hide = true)]
+    pub(crate) token: Option<String>,
+
+    /// The profile to work in.
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum Command {
+    /// Talk (what happens without a command).
+    Chat {
+        /// Go on with this session.
+        #[arg(long, value_name = "ID")]
+        session: Option<SessionId>,
+    },
+    /// Ask one thing and print the answer. Exit code: 0 completed, 1 failed, 130 cancelled, 2 no server.
+    Run {
+        /// What to ask; `-` reads standard input.
+        prompt: String,
+        /// Print the run's events, one JSON a line, instead of the answer.
+        #[arg(long)]
+        json: bool,
+        /// Ask in this session.
+        #[arg(long, value_name = "ID")]
+        session: Option<SessionId>,
+        /// The model, as provider/model.
+        #[arg(long, value_name = "MODEL")]
+        model: Option<String>,
+    },
+    /// Look at sessions.
+    Sessions {
+        #[command(subcommand)]
+        command: SessionsCommand,
+    },
+    /// List the agent's tools.
+    Tools,
+    /// The server on this host.
+    Server {
+        #[command(subcommand)]
+        command: ServerCommand,
+    },
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// The newest sessions.
+    List {
+        /// How many.
+        #[arg(long, default_value_t = 20)]
+        limit: u32,
+    },
+    /// What was said.
+    Show {
+        /// The session.
+        id: SessionId,
+    },
+    /// Search everything that was ever said.
+    Search {
+        /// Words, "phrases", -without, begin*.
+        query: String,
+    },
+    /// Print a session as a document.
+    Export {
+        /// The session.
+        id: SessionId,
+        /// `markdown` or `jsonl`.
+        #[arg(long, default_value = "markdown")]
+        format: String,
+    },
+    /// Give a session a title.
+    Rename {
+        /// The session.
+        id: SessionId,
+        /// The title.
+        title: String,
+    },
+    /// Delete a session and everything in it.
+    Delete {
+        /// The session.
+        id: SessionId,
+        /// Stop what runs in it first.
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ServerCommand {
+    /// Start it, unless it runs.
+    Start,
+    /// Stop it; runs go on at the next start.
+    Stop,
+    /// Where it is and what answers.
+    Status,
+    /// Print the end of its log.
+    Logs {
+        /// Lines.
+        #[arg(short = 'n', long, default_value_t = 50)]
+        lines: usize,
+    },
+}
+
+pub(crate) fn print_completions(shell: Shell) {
+    clap_complete::generate(shell, &mut Args::command(), "talaria", &mut std::io::stdout());
+}

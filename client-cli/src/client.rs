@@ -1,0 +1,204 @@
+//! The API, one method a call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use talaria_openapi::ids::{RunId, SessionId};
+use talaria_openapi::info::Info;
+use talaria_openapi::messages::Message;
+use talaria_openapi::page::Page;
+use talaria_openapi::runs::{CancelRunRequest, CreateRunRequest, Run};
+use talaria_openapi::search::SearchResults;
+use talaria_openapi::sessions::{CreateSessionRequest, Session, Snapshot, UpdateSessionRequest};
+use talaria_openapi::tools::Tool;
+
+use crate::error::{Error, Result};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Speaks to one server as one credential in one profile. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base_url: Arc<str>,
+    token: Option<Arc<str>>,
+    profile: Option<Arc<str>>,
+}
+
+impl Client {
+    /// A client of the server at `base_url`, such as `http://127.0.0.1:8640`.
+    pub fn new(base_url: &str, token: Option<String>, profile: Option<String>) -> Result<Self> {
+        // Fails when another part of the program was first, which is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none())
+            .tcp_nodelay(true)
+            .user_agent(concat!("talaria-cli/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| Error::Local(format!("the HTTP client can't start: {error}")))?;
+        let base_url = base_url.trim_end_matches('/').into();
+        Ok(Self { http, base_url, token: token.map(Into::into), profile: profile.map(Into::into) })
+    }
+
+    /// Where the server is.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// A request with credential and profile.
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let mut request = self.http.request(method, format!("{}{path}", self.base_url));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(profile) = &self.profile {
+            request = request.header("x-talaria-profile", &**profile);
+        }
+        request
+    }
+
+    /// Sends a request; an answer from 400 up is an error.
+    pub async fn send(&self, request: RequestBuilder) -> Result<Response> {
+        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
+        if response.status().as_u16() < 400 {
+            return Ok(response);
+        }
+        let status = response.status();
+        let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
+        match serde_json::from_slice(&body) {
+            Ok(problem) => Err(Error::Problem(Box::new(problem))),
+            Err(_) => Err(Error::Protocol(format!("status {status} without a problem document"))),
+        }
+    }
+
+    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> Error {
+        let mut reason = error.to_string();
+        let mut cause = std::error::Error::source(error);
+        while let Some(error) = cause {
+            reason = error.to_string();
+            cause = error.source();
+        }
+        Error::Unreachable { url: self.base_url.to_string(), reason }
+    }
+
+    async fn call<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T> {
+        let body = self.send(request).await?.bytes().await.map_err(|error| self.unreachable(&error))?;
+        serde_json::from_slice(&body).map_err(|error| Error::Protocol(error.to_string()))
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        self.call(self.request(Method::GET, path)).await
+    }
+
+    async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T> {
+        self.call(self.request(Method::POST, path).json(body)).await
+    }
+
+    /// Whether the server is alive.
+    pub async fn is_alive(&self) -> bool {
+        let request = self.request(Method::GET, "/healthz").timeout(Duration::from_secs(2));
+        request.send().await.is_ok_and(|response| response.status() == StatusCode::OK)
+    }
+
+    /// Version, model, limits.
+    pub async fn info(&self) -> Result<Info> {
+        self.get("/v1/info").await
+    }
+
+    /// What the agent can do.
+    pub async fn list_tools(&self) -> Result<Vec<Tool>> {
+        self.get("/v1/tools").await.map(|page: Page<Tool>| page.data)
+    }
+
+    /// Begins a session.
+    pub async fn create_session(&self, request: &CreateSessionRequest) -> Result<Session> {
+        self.post("/v1/sessions", request).await
+    }
+
+    /// Newest sessions first.
+    pub async fn list_sessions(&self, limit: u32) -> Result<Page<Session>> {
+        self.get(&format!("/v1/sessions?archived=false&limit={limit}")).await
+    }
+
+    /// One session.
+    pub async fn get_session(&self, session_id: SessionId) -> Result<Session> {
+        self.get(&format!("/v1/sessions/{session_id}")).await
+    }
+
+    /// A session with what is open in it.
+    pub async fn get_snapshot(&self, session_id: SessionId) -> Result<Snapshot> {
+        self.get(&format!("/v1/sessions/{session_id}/snapshot")).await
+    }
+
+    /// Changes a session.
+    pub async fn update_session(&self, session_id: SessionId, request: &UpdateSessionRequest) -> Result<Session> {
+        self.call(self.request(Method::PATCH, &format!("/v1/sessions/{session_id}")).json(request)).await
+    }
+
+    /// Deletes a session's chain; stops what is live in it when forced.
+    pub async fn delete_session(&self, session_id: SessionId, force: bool) -> Result<()> {
+        let request = self.request(Method::DELETE, &format!("/v1/sessions/{session_id}?force={force}"));
+        self.send(request).await.map(drop)
+    }
+
+    /// Every message of a session, oldest first.
+    pub async fn list_messages(&self, session_id: SessionId) -> Result<Vec<Message>> {
+        let mut messages = Vec::new();
+        let mut path = format!("/v1/sessions/{session_id}/messages?limit=200");
+        loop {
+            let page: Page<Message> = self.get(&path).await?;
+            messages.extend(page.data);
+            match page.next_cursor {
+                Some(cursor) => path = format!("/v1/sessions/{session_id}/messages?limit=200&cursor={cursor}"),
+                None => return Ok(messages),
+            }
+        }
+    }
+
+    /// A session as JSON lines or Markdown.
+    pub async fn export_session(&self, session_id: SessionId, format: &str) -> Result<String> {
+        let request = self.request(Method::GET, &format!("/v1/sessions/{session_id}/export?format={format}"));
+        self.send(request).await?.text().await.map_err(|error| self.unreachable(&error))
+    }
+
+    /// Says something in a session.
+    pub async fn create_run(&self, session_id: SessionId, request: &CreateRunRequest) -> Result<Run> {
+        self.post(&format!("/v1/sessions/{session_id}/runs"), request).await
+    }
+
+    /// One run; waits up to `wait` seconds for its end.
+    pub async fn get_run(&self, run_id: RunId, wait: u64) -> Result<Run> {
+        self.get(&format!("/v1/runs/{run_id}?wait={wait}")).await
+    }
+
+    /// Tells a run to stop.
+    pub async fn cancel_run(&self, run_id: RunId, request: &CancelRunRequest) -> Result<Run> {
+        self.post(&format!("/v1/runs/{run_id}/cancel"), request).await
+    }
+
+    /// Searches everything that was said.
+    pub async fn search(&self, query: &str, limit: u32) -> Result<SearchResults> {
+        let request = self.request(Method::GET, "/v1/search");
+        let url = reqwest::Url::parse_with_params(&format!("{}/v1/search", self.base_url), [("q", query), ("limit", &limit.to_string())])
+            .map_err(|error| Error::Local(error.to_string()))?;
+        let (client, built) = request.build_split();
+        let mut built = built.map_err(|error| self.unreachable(&error))?;
+        *built.url_mut() = url;
+        self.call(RequestBuilder::from_parts(client, built)).await
+    }
+
+    /// Opens the stream of a run after an event; `None` when nothing can follow.
+    pub async fn open_run_stream(&self, run_id: RunId, last_event_id: Option<i64>) -> Result<Option<Response>> {
+        let mut request = self.request(Method::GET, &format!("/v1/runs/{run_id}/stream")).header("accept", "text/event-stream");
+        if let Some(last) = last_event_id {
+            request = request.header("last-event-id", last.to_string());
+        }
+        let response = self.send(request).await?;
+        Ok((response.status() != StatusCode::NO_CONTENT).then_some(response))
+    }
+}
