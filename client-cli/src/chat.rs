@@ -1,7 +1,7 @@
 //! `talaria chat`: a conversation.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use reedline::{DefaultPrompt, DefaultPromptSegment, FileBackedHistory, Reedline, Signal};
@@ -35,8 +35,12 @@ pub(crate) async fn chat(connected: Connected, session: Option<SessionId>, home:
         None => new_session(&connected).await?.id,
     };
     greet(&connected).await?;
-    let mut chat = Chat { connected, session_id, model: None };
-    let mut lines = Lines::open(home)?;
+    let mut chat = Chat {
+        connected,
+        session_id,
+        model: None,
+    };
+    let mut lines = Lines::open(&home)?;
     // Reading blocks: the line is read beside the runtime, and the reader comes back with it.
     loop {
         let read = tokio::task::spawn_blocking(move || {
@@ -67,16 +71,25 @@ pub(crate) async fn chat(connected: Connected, session: Option<SessionId>, home:
 async fn greet(connected: &Connected) -> Result<()> {
     let info = connected.client.info().await?;
     let model = info.model.map(|model| model.name).unwrap_or_default();
-    render::notice(&format!("Talaria {} with {model}. /help lists what you can do, Ctrl+D leaves.", info.version));
+    render::notice(&format!(
+        "Talaria {} with {model}. /help lists what you can do, Ctrl+D leaves.",
+        info.version
+    ));
     if model == "demo/demo" {
-        render::notice("This is the built-in demo model. To connect a real one, set `model` in config.yaml, or OPENAI_API_KEY.");
+        render::notice(
+            "This is the built-in demo model. To connect a real one, set `model` in config.yaml, or OPENAI_API_KEY.",
+        );
     }
     Ok(())
 }
 
 impl Chat {
     async fn say(&self, text: &str) -> Result<()> {
-        let request = CreateRunRequest { model: self.model.clone(), on_busy: OnBusy::Queue, ..CreateRunRequest::text(text) };
+        let request = CreateRunRequest {
+            model: self.model.clone(),
+            on_busy: OnBusy::Queue,
+            ..CreateRunRequest::text(text)
+        };
         let run = self.connected.client.create_run(self.session_id, &request).await?;
         follow(&self.connected.client, run.id, false).await.map(drop)
     }
@@ -91,7 +104,9 @@ impl Chat {
             }
             ("sessions", _) => commands::list(&self.connected.client, 20).await?,
             ("resume", id) => {
-                let id = id.parse().map_err(|error| Error::Local(format!("/resume: {error}; /sessions lists them")))?;
+                let id = id
+                    .parse()
+                    .map_err(|error| Error::Local(format!("/resume: {error}; /sessions lists them")))?;
                 self.session_id = self.connected.client.get_session(id).await?.tip_id;
                 render::notice(&format!("in session {}", self.session_id));
             }
@@ -105,7 +120,7 @@ impl Chat {
 }
 
 impl Lines {
-    fn open(home: PathBuf) -> Result<Self> {
+    fn open(home: &Path) -> Result<Self> {
         if !std::io::stdin().is_terminal() {
             return Ok(Self::Pipe(std::io::stdin()));
         }
@@ -129,7 +144,9 @@ impl Lines {
                     Err(error) => return Err(Error::Local(error.to_string())),
                 },
             };
-            let Some(line) = line else { return Ok((!text.is_empty()).then_some(text)) };
+            let Some(line) = line else {
+                return Ok((!text.is_empty()).then_some(text));
+            };
             text.push_str(line.strip_suffix('\\').unwrap_or(&line));
             if !line.ends_with('\\') {
                 return Ok(Some(text));
@@ -141,6 +158,8 @@ impl Lines {
 
 fn read_pipe(input: &std::io::Stdin) -> Result<Option<String>> {
     let mut line = String::new();
-    let length = input.read_line(&mut line).map_err(|error| Error::Local(error.to_string()))?;
+    let length = input
+        .read_line(&mut line)
+        .map_err(|error| Error::Local(error.to_string()))?;
     Ok((length > 0).then(|| line.trim_end_matches(['\n', '\r']).to_owned()))
 }

@@ -41,7 +41,12 @@ impl Client {
             .build()
             .map_err(|error| Error::Local(format!("the HTTP client can't start: {error}")))?;
         let base_url = base_url.trim_end_matches('/').into();
-        Ok(Self { http, base_url, token: token.map(Into::into), profile: profile.map(Into::into) })
+        Ok(Self {
+            http,
+            base_url,
+            token: token.map(Into::into),
+            profile: profile.map(Into::into),
+        })
     }
 
     /// Where the server is.
@@ -83,11 +88,19 @@ impl Client {
             reason = error.to_string();
             cause = error.source();
         }
-        Error::Unreachable { url: self.base_url.to_string(), reason }
+        Error::Unreachable {
+            url: self.base_url.to_string(),
+            reason,
+        }
     }
 
     async fn call<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T> {
-        let body = self.send(request).await?.bytes().await.map_err(|error| self.unreachable(&error))?;
+        let body = self
+            .send(request)
+            .await?
+            .bytes()
+            .await
+            .map_err(|error| self.unreachable(&error))?;
         serde_json::from_slice(&body).map_err(|error| Error::Protocol(error.to_string()))
     }
 
@@ -102,7 +115,10 @@ impl Client {
     /// Whether the server is alive.
     pub async fn is_alive(&self) -> bool {
         let request = self.request(Method::GET, "/healthz").timeout(Duration::from_secs(2));
-        request.send().await.is_ok_and(|response| response.status() == StatusCode::OK)
+        request
+            .send()
+            .await
+            .is_ok_and(|response| response.status() == StatusCode::OK)
     }
 
     /// Version, model, limits.
@@ -137,7 +153,11 @@ impl Client {
 
     /// Changes a session.
     pub async fn update_session(&self, session_id: SessionId, request: &UpdateSessionRequest) -> Result<Session> {
-        self.call(self.request(Method::PATCH, &format!("/v1/sessions/{session_id}")).json(request)).await
+        self.call(
+            self.request(Method::PATCH, &format!("/v1/sessions/{session_id}"))
+                .json(request),
+        )
+        .await
     }
 
     /// Deletes a session's chain; stops what is live in it when forced.
@@ -162,8 +182,15 @@ impl Client {
 
     /// A session as JSON lines or Markdown.
     pub async fn export_session(&self, session_id: SessionId, format: &str) -> Result<String> {
-        let request = self.request(Method::GET, &format!("/v1/sessions/{session_id}/export?format={format}"));
-        self.send(request).await?.text().await.map_err(|error| self.unreachable(&error))
+        let request = self.request(
+            Method::GET,
+            &format!("/v1/sessions/{session_id}/export?format={format}"),
+        );
+        self.send(request)
+            .await?
+            .text()
+            .await
+            .map_err(|error| self.unreachable(&error))
     }
 
     /// Says something in a session.
@@ -184,8 +211,11 @@ impl Client {
     /// Searches everything that was said.
     pub async fn search(&self, query: &str, limit: u32) -> Result<SearchResults> {
         let request = self.request(Method::GET, "/v1/search");
-        let url = reqwest::Url::parse_with_params(&format!("{}/v1/search", self.base_url), [("q", query), ("limit", &limit.to_string())])
-            .map_err(|error| Error::Local(error.to_string()))?;
+        let url = reqwest::Url::parse_with_params(
+            &format!("{}/v1/search", self.base_url),
+            [("q", query), ("limit", &limit.to_string())],
+        )
+        .map_err(|error| Error::Local(error.to_string()))?;
         let (client, built) = request.build_split();
         let mut built = built.map_err(|error| self.unreachable(&error))?;
         *built.url_mut() = url;
@@ -194,7 +224,9 @@ impl Client {
 
     /// Opens the stream of a run after an event; `None` when nothing can follow.
     pub async fn open_run_stream(&self, run_id: RunId, last_event_id: Option<i64>) -> Result<Option<Response>> {
-        let mut request = self.request(Method::GET, &format!("/v1/runs/{run_id}/stream")).header("accept", "text/event-stream");
+        let mut request = self
+            .request(Method::GET, &format!("/v1/runs/{run_id}/stream"))
+            .header("accept", "text/event-stream");
         if let Some(last) = last_event_id {
             request = request.header("last-event-id", last.to_string());
         }

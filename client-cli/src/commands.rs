@@ -20,8 +20,15 @@ pub(crate) struct Connected {
 
 pub(crate) async fn dispatch(args: Args) -> Result<ExitCode> {
     match args.command.clone().unwrap_or(Command::Chat { session: None }) {
-        Command::Chat { session } => chat::chat(connect(&args).await?, session, LocalServer::new(args.home)?.home).await,
-        Command::Run { prompt, json, session, model } => run::run(connect(&args).await?, &prompt, json, session, model).await,
+        Command::Chat { session } => {
+            chat::chat(connect(&args).await?, session, LocalServer::new(args.home)?.home).await
+        }
+        Command::Run {
+            prompt,
+            json,
+            session,
+            model,
+        } => run::run(connect(&args).await?, &prompt, json, session, model).await,
         Command::Sessions { command } => sessions(connect(&args).await?.client, command).await,
         Command::Tools => tools(&connect(&args).await?.client).await,
         Command::Server { command } => server(&LocalServer::new(args.home)?, command).await,
@@ -33,7 +40,10 @@ pub(crate) async fn dispatch(args: Args) -> Result<ExitCode> {
 async fn connect(args: &Args) -> Result<Connected> {
     if let Some(url) = &args.url {
         let client = Client::new(url, args.token.clone(), args.profile.clone())?;
-        return Ok(Connected { client, is_local: false });
+        return Ok(Connected {
+            client,
+            is_local: false,
+        });
     }
     let local = LocalServer::new(args.home.clone())?;
     let server = local.ensure().await?;
@@ -44,9 +54,15 @@ async fn connect(args: &Args) -> Result<Connected> {
 
 /// A new session; on the same host it works in the folder that the person stands in.
 pub(crate) async fn new_session(connected: &Connected) -> Result<Session> {
-    let here = std::env::current_dir().ok().and_then(|folder| folder.to_str().map(str::to_owned));
+    let here = std::env::current_dir()
+        .ok()
+        .and_then(|folder| folder.to_str().map(str::to_owned));
     let workspace = here.filter(|_| connected.is_local);
-    let request = CreateSessionRequest { workspace, source: Some(SessionSource::Cli), ..CreateSessionRequest::default() };
+    let request = CreateSessionRequest {
+        workspace,
+        source: Some(SessionSource::Cli),
+        ..CreateSessionRequest::default()
+    };
     connected.client.create_session(&request).await
 }
 
@@ -57,7 +73,10 @@ async fn sessions(client: Client, command: SessionsCommand) -> Result<ExitCode> 
         SessionsCommand::Search { query } => search(&client, &query).await?,
         SessionsCommand::Export { id, format } => render::print(&client.export_session(id, &format).await?),
         SessionsCommand::Rename { id, title } => {
-            let request = UpdateSessionRequest { title: Some(Some(title)), ..UpdateSessionRequest::default() };
+            let request = UpdateSessionRequest {
+                title: Some(Some(title)),
+                ..UpdateSessionRequest::default()
+            };
             client.update_session(id, &request).await?;
         }
         SessionsCommand::Delete { id, force } => client.delete_session(id, force).await?,
@@ -114,19 +133,36 @@ async fn server(local: &LocalServer, command: ServerCommand) -> Result<ExitCode>
     match command {
         ServerCommand::Start => {
             let server = local.ensure().await?;
-            render::print(&format!("talaria-server runs at http://{} (process {})\n", server.address, server.pid));
+            render::print(&format!(
+                "talaria-server runs at http://{} (process {})\n",
+                server.address, server.pid
+            ));
         }
         ServerCommand::Stop => {
-            let text = if local.stop().await? { "stopped\n" } else { "no server runs\n" };
+            let text = if local.stop().await? {
+                "stopped\n"
+            } else {
+                "no server runs\n"
+            };
             render::print(text);
         }
         ServerCommand::Status => {
             let Some(server) = local.find().await else {
-                return Err(Error::Local("no server runs: start one with `talaria server start`".to_owned()));
+                return Err(Error::Local(
+                    "no server runs: start one with `talaria server start`".to_owned(),
+                ));
             };
-            let info = Client::new(&format!("http://{}", server.address), local.token(), None)?.info().await?;
-            let model = info.model.map(|model| format!("{} ({})", model.name, model.chosen_by)).unwrap_or_default();
-            render::print(&format!("http://{} (process {}), version {}, answers come from {model}\n", server.address, server.pid, info.version));
+            let info = Client::new(&format!("http://{}", server.address), local.token(), None)?
+                .info()
+                .await?;
+            let model = info
+                .model
+                .map(|model| format!("{} ({})", model.name, model.chosen_by))
+                .unwrap_or_default();
+            render::print(&format!(
+                "http://{} (process {}), version {}, answers come from {model}\n",
+                server.address, server.pid, info.version
+            ));
         }
         ServerCommand::Logs { lines } => render::print(&format!("{}\n", tail(&local.log_path(), lines))),
     }

@@ -25,9 +25,18 @@ pub enum Error {
 }
 
 /// The client's result.
-pub type Result<T> = std::result::Result<T, Error>;
+pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 fn problem_text(problem: &Problem) -> String {
-    let detail = problem.detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
-    format!("{}{detail} ({}, request {})", problem.title, problem.code.as_str(), problem.request_id)
+    let detail = problem
+        .detail
+        .as_ref()
+        .map(|detail| format!(": {detail}"))
+        .unwrap_or_default();
+    format!(
+        "{}{detail} ({}, request {})",
+        problem.title,
+        problem.code.as_str(),
+        problem.request_id
+    )
 }

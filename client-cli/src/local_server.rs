@@ -32,7 +32,8 @@ pub(crate) struct ServerFile {
 impl LocalServer {
     pub(crate) fn new(home: Option<PathBuf>) -> Result<Self> {
         let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".talaria")));
-        home.map(|home| Self { home }).ok_or_else(|| Error::Local("there is no home: set TALARIA_HOME or HOME".to_owned()))
+        home.map(|home| Self { home })
+            .ok_or_else(|| Error::Local("there is no home: set TALARIA_HOME or HOME".to_owned()))
     }
 
     /// What the running server says of itself; `None` when none does.
@@ -46,7 +47,9 @@ impl LocalServer {
 
     /// The credential that the server made for the person who owns the home.
     pub(crate) fn token(&self) -> Option<String> {
-        std::fs::read_to_string(self.home.join("token")).ok().map(|token| token.trim().to_owned())
+        std::fs::read_to_string(self.home.join("token"))
+            .ok()
+            .map(|token| token.trim().to_owned())
     }
 
     /// The running server, started when there is none; says so once.
@@ -59,13 +62,20 @@ impl LocalServer {
         let until = Instant::now() + START_PATIENCE;
         loop {
             if let Some(file) = self.find().await {
-                render::notice(&format!("started talaria-server (process {}, log in {})", child.id(), log.display()));
+                render::notice(&format!(
+                    "started talaria-server (process {}, log in {})",
+                    child.id(),
+                    log.display()
+                ));
                 return Ok(file);
             }
             let has_ended = child.try_wait().ok().flatten();
             if has_ended.is_some() || Instant::now() > until {
                 let why = tail(&log, 5);
-                return Err(Error::Local(format!("talaria-server doesn't start. The end of {}:\n{why}", log.display())));
+                return Err(Error::Local(format!(
+                    "talaria-server doesn't start. The end of {}:\n{why}",
+                    log.display()
+                )));
             }
             tokio::time::sleep(POLL).await;
         }
@@ -74,7 +84,11 @@ impl LocalServer {
     fn spawn(&self, program: &Path, log: &Path) -> Result<std::process::Child> {
         let failed = |error: std::io::Error| Error::Local(format!("{} can't be started: {error}", program.display()));
         let folder = log.parent().unwrap_or(&self.home);
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(failed)?;
         let open = || OpenOptions::new().create(true).append(true).mode(0o600).open(log);
         Command::new(program)
             .arg("serve")
@@ -96,14 +110,21 @@ impl LocalServer {
 
     /// Stops the running server and waits until it is gone; whether there was one.
     pub(crate) async fn stop(&self) -> Result<bool> {
-        let Some(file) = self.find().await else { return Ok(false) };
-        let pid = rustix::process::Pid::from_raw(file.pid).ok_or_else(|| Error::Local("server.json names no process".to_owned()))?;
+        let Some(file) = self.find().await else {
+            return Ok(false);
+        };
+        let pid = rustix::process::Pid::from_raw(file.pid)
+            .ok_or_else(|| Error::Local("server.json names no process".to_owned()))?;
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)
             .map_err(|error| Error::Local(format!("process {} can't be told to stop: {error}", file.pid)))?;
         let until = Instant::now() + STOP_PATIENCE;
         while self.home.join("server.json").exists() {
             if Instant::now() > until {
-                return Err(Error::Local(format!("process {} doesn't stop; see {}", file.pid, self.log_path().display())));
+                return Err(Error::Local(format!(
+                    "process {} doesn't stop; see {}",
+                    file.pid,
+                    self.log_path().display()
+                )));
             }
             tokio::time::sleep(POLL).await;
         }
@@ -115,12 +136,18 @@ impl LocalServer {
 fn program() -> Result<PathBuf> {
     let own = std::env::current_exe().map_err(|error| Error::Local(error.to_string()))?;
     let beside = own.with_file_name("talaria-server");
-    Ok(if beside.exists() { beside } else { PathBuf::from("talaria-server") })
+    Ok(if beside.exists() {
+        beside
+    } else {
+        PathBuf::from("talaria-server")
+    })
 }
 
 /// The last lines of a file.
 pub(crate) fn tail(path: &Path, lines: usize) -> String {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let all: Vec<&str> = text.lines().collect();
-    all.get(all.len().saturating_sub(lines)..).unwrap_or_default().join("\n")
+    all.get(all.len().saturating_sub(lines)..)
+        .unwrap_or_default()
+        .join("\n")
 }

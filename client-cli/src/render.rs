@@ -27,18 +27,29 @@ pub fn print_line(line: &str) {
 pub fn notice(text: &str) {
     let mut err = std::io::stderr().lock();
     let line = printable(text);
-    drop(if is_coloured() { writeln!(err, "\x1b[2m{line}\x1b[0m") } else { writeln!(err, "{line}") });
+    drop(if is_coloured() {
+        writeln!(err, "\x1b[2m{line}\x1b[0m")
+    } else {
+        writeln!(err, "{line}")
+    });
 }
 
 /// Says what went wrong.
 pub fn complain(text: &str) {
     let mut err = std::io::stderr().lock();
     let line = printable(text);
-    drop(if is_coloured() { writeln!(err, "\x1b[31mtalaria:\x1b[0m {line}") } else { writeln!(err, "talaria: {line}") });
+    drop(if is_coloured() {
+        writeln!(err, "\x1b[31mtalaria:\x1b[0m {line}")
+    } else {
+        writeln!(err, "talaria: {line}")
+    });
 }
 
 fn is_coloured() -> bool {
-    #[expect(clippy::disallowed_methods, reason = "NO_COLOR is a convention of terminals, not configuration of ours")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "NO_COLOR is a convention of terminals, not configuration of ours"
+    )]
     let is_off = std::env::var("NO_COLOR").is_ok_and(|value| !value.is_empty());
     std::io::stderr().is_terminal() && !is_off
 }
@@ -59,22 +70,37 @@ impl Progress {
                 self.is_in_line = !text.ends_with('\n');
             }
             EventBody::ToolStarted { name, preview, .. } => self.aside(&format!("⏺ {name} {preview}")),
-            EventBody::ToolCompleted { name, status, duration_ms, .. } => match status {
+            EventBody::ToolCompleted {
+                name,
+                status,
+                duration_ms,
+                ..
+            } => match status {
                 ToolStatus::Completed => {}
-                ToolStatus::Failed => self.aside(&format!("  {name} failed after {duration_ms} ms; the model is told why")),
+                ToolStatus::Failed => self.aside(&format!(
+                    "  {name} failed after {duration_ms} ms; the model is told why"
+                )),
                 ToolStatus::Declined => self.aside(&format!("  {name} was refused")),
                 ToolStatus::Cancelled => self.aside(&format!("  {name} was stopped")),
                 ToolStatus::UnknownOutcome => self.aside(&format!("  {name}: nobody knows whether it took effect")),
             },
             EventBody::RunNotice { message, .. } => self.aside(message),
             EventBody::RunFailed { run } => {
-                let why = run.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
+                let why = run
+                    .error
+                    .as_ref()
+                    .map(|error| error.message.clone())
+                    .unwrap_or_default();
                 self.end_line();
                 complain(&format!("the run failed: {why}"));
             }
             EventBody::RunCancelled { .. } => self.aside("stopped"),
             EventBody::RunInterrupted { run } => {
-                let why = run.stop.as_ref().and_then(|stop| stop.detail.clone()).unwrap_or_default();
+                let why = run
+                    .stop
+                    .as_ref()
+                    .and_then(|stop| stop.detail.clone())
+                    .unwrap_or_default();
                 self.aside(&format!("interrupted: {why}"));
             }
             EventBody::MessageCompleted { .. } => self.end_line(),

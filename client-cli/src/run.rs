@@ -23,12 +23,20 @@ pub(crate) async fn run(
     session: Option<SessionId>,
     model: Option<String>,
 ) -> Result<ExitCode> {
-    let text = if prompt == "-" { read_input()? } else { prompt.to_owned() };
+    let text = if prompt == "-" {
+        read_input()?
+    } else {
+        prompt.to_owned()
+    };
     let session_id = match session {
         Some(session_id) => session_id,
         None => new_session(&connected).await?.id,
     };
-    let request = CreateRunRequest { model, on_busy: OnBusy::Queue, ..CreateRunRequest::text(text) };
+    let request = CreateRunRequest {
+        model,
+        on_busy: OnBusy::Queue,
+        ..CreateRunRequest::text(text)
+    };
     let run = connected.client.create_run(session_id, &request).await?;
     let status = follow(&connected.client, run.id, json).await?;
     Ok(match status {
@@ -72,7 +80,10 @@ pub(crate) async fn follow(client: &Client, run_id: RunId, json: bool) -> Result
             progress.show(&watched.event.body);
         }
         match &watched.event.body {
-            EventBody::RunCompleted { run } | EventBody::RunFailed { run } | EventBody::RunCancelled { run } | EventBody::RunInterrupted { run } => {
+            EventBody::RunCompleted { run }
+            | EventBody::RunFailed { run }
+            | EventBody::RunCancelled { run }
+            | EventBody::RunInterrupted { run } => {
                 status = run.status;
             }
             _ => {}

@@ -18,7 +18,11 @@ pub struct Frame {
 pub fn frames(response: reqwest::Response) -> BoxStream<'static, Result<Frame, String>> {
     let events = response.bytes_stream().eventsource();
     let frames = events.map(|event| match event {
-        Ok(event) => Ok(Frame { id: event.id.parse().ok(), event: event.event, data: event.data }),
+        Ok(event) => Ok(Frame {
+            id: event.id.parse().ok(),
+            event: event.event,
+            data: event.data,
+        }),
         Err(error) => Err(error.to_string()),
     });
     frames.boxed()

@@ -39,7 +39,15 @@ impl RunWatch {
     /// From the run's first event, or after a given one.
     #[must_use]
     pub fn new(client: Client, run_id: RunId, after: Option<i64>) -> Self {
-        Self { client, run_id, last: after, stream: None, ready: VecDeque::new(), delay: FIRST_DELAY, is_over: false }
+        Self {
+            client,
+            run_id,
+            last: after,
+            stream: None,
+            ready: VecDeque::new(),
+            delay: FIRST_DELAY,
+            is_over: false,
+        }
     }
 
     /// The next event; `None` when the run has ended. Fails only when the server refuses for good.
@@ -85,7 +93,9 @@ impl RunWatch {
             match control {
                 ControlEvent::StreamOpen { .. } => self.delay = FIRST_DELAY,
                 ControlEvent::StreamReset { head_seq, .. } => self.last = Some(head_seq),
-                ControlEvent::StreamEnd { reconnect, retry_ms, .. } => {
+                ControlEvent::StreamEnd {
+                    reconnect, retry_ms, ..
+                } => {
                     self.is_over = !reconnect;
                     self.stream = None;
                     self.delay = retry_ms.map_or(FIRST_DELAY, Duration::from_millis).min(LAST_DELAY);
@@ -97,7 +107,10 @@ impl RunWatch {
         // Delivery is at least once: what was seen is skipped.
         if self.last.is_none_or(|last| event.seq > last) {
             self.last = Some(event.seq);
-            self.ready.push_back(Watched { event, data: frame.data });
+            self.ready.push_back(Watched {
+                event,
+                data: frame.data,
+            });
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::ids::{KeyId, ProfileId};
 use crate::time::Timestamp;
 
 macro_rules! scopes {
-    ($($(#[$doc:meta])* $name:ident = $text:literal;)+) => {
+    ($($(#[$doc:meta])* $name:ident = $text:tt;)+) => {
         /// What a credential may do.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $title:literal, $retryable:literal;)+) => {
+    ($($(#[$doc:meta])* $name:ident = $text:tt, $status:literal, $title:literal, $retryable:literal;)+) => {
         /// What went wrong, for programs.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

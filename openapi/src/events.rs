@@ -81,7 +81,7 @@ pub enum ResumedAfter {
 }
 
 macro_rules! event_bodies {
-    ($($(#[$doc:meta])* $name:ident = $text:literal { $($(#[$field_meta:meta])* $field:ident: $ty:ty),* $(,)? };)+) => {
+    ($($(#[$doc:meta])* $name:ident = $text:tt { $($(#[$field_meta:meta])* $field:ident: $ty:ty),* $(,)? };)+) => {
         /// What happened.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -304,14 +304,20 @@ impl EventBody {
     pub fn is_terminal(&self) -> bool {
         matches!(
             self,
-            Self::RunCompleted { .. } | Self::RunFailed { .. } | Self::RunCancelled { .. } | Self::RunInterrupted { .. }
+            Self::RunCompleted { .. }
+                | Self::RunFailed { .. }
+                | Self::RunCancelled { .. }
+                | Self::RunInterrupted { .. }
         )
     }
 
     /// Whether it is a piece that `message.completed` says again.
     #[must_use]
     pub fn is_delta(&self) -> bool {
-        matches!(self, Self::TextDelta { .. } | Self::ReasoningDelta { .. } | Self::ToolCallDelta { .. })
+        matches!(
+            self,
+            Self::TextDelta { .. } | Self::ReasoningDelta { .. } | Self::ToolCallDelta { .. }
+        )
     }
 }
 
@@ -453,7 +459,8 @@ pub enum EndReason {
 mod tests {
     use super::*;
 
-    const HEAD: &str = r#""seq":7,"ts":"2026-12-01T03:40:00.123Z","session_id":"ses_01JDZK8Q0V8M0F3H6S9W2B4C5D","run_id":null"#;
+    const HEAD: &str =
+        r#""seq":7,"ts":"2026-12-01T03:40:00.123Z","session_id":"ses_01JDZK8Q0V8M0F3H6S9W2B4C5D","run_id":null"#;
 
     #[test]
     fn an_event_survives_json() {
@@ -477,7 +484,12 @@ mod tests {
         let reference = r#"{"truncated":true,"bytes":20000,"url":"/v1/x"}"#;
         let data = format!(r#"{{"type":"session.deleted",{HEAD},"by":{reference}}}"#);
         let body = Event::parse(&data).unwrap().body;
-        assert_eq!(body, EventBody::SessionDeleted { by: "[20000 bytes: GET /v1/x]".to_owned() });
+        assert_eq!(
+            body,
+            EventBody::SessionDeleted {
+                by: "[20000 bytes: GET /v1/x]".to_owned()
+            }
+        );
     }
 
     #[test]

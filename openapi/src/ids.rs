@@ -15,7 +15,11 @@ pub struct InvalidId {
 
 impl fmt::Display for InvalidId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected an id of the form `{}<26 characters of a ULID>`", self.prefix)
+        write!(
+            f,
+            "expected an id of the form `{}<26 characters of a ULID>`",
+            self.prefix
+        )
     }
 }
 
@@ -125,7 +129,11 @@ fn parse_ulid(text: &str, prefix: &'static str) -> Result<Ulid, InvalidId> {
     let encoded = text.strip_prefix(prefix).ok_or(invalid)?;
     let ulid = Ulid::from_string(encoded).map_err(|_| invalid)?;
     // The decoder also takes lower case; an id has one spelling only.
-    if ulid.to_string() == encoded { Ok(ulid) } else { Err(invalid) }
+    if ulid.to_string() == encoded {
+        Ok(ulid)
+    } else {
+        Err(invalid)
+    }
 }
 
 #[cfg(test)]
@@ -143,9 +151,19 @@ mod tests {
     #[test]
     fn other_spellings_are_refused() {
         let id = SessionId::new().to_string();
-        for text in ["", "ses_", "ses_1", &id.to_lowercase(), &format!("{id}0"), &id.replace("ses_", "run_")] {
+        for text in [
+            "",
+            "ses_",
+            "ses_1",
+            &id.to_lowercase(),
+            &format!("{id}0"),
+            &id.replace("ses_", "run_"),
+        ] {
             assert_eq!(text.parse::<SessionId>(), Err(InvalidId { prefix: "ses_" }), "{text}");
         }
-        assert!("ses_ZZZZZZZZZZZZZZZZZZZZZZZZZZ".parse::<SessionId>().is_err(), "more than 128 bits");
+        assert!(
+            "ses_ZZZZZZZZZZZZZZZZZZZZZZZZZZ".parse::<SessionId>().is_err(),
+            "more than 128 bits"
+        );
     }
 }

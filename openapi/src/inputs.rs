@@ -140,7 +140,10 @@ mod tests {
         let messages: InputBody =
             serde_json::from_str(r#"[{"role":"user","content":[{"type":"text","text":"hi"}]}]"#).unwrap();
         let part = Part::Text { text: "hi".to_owned() };
-        let message = InputMessage { role: Role::User, content: InputContent::Parts(vec![part]) };
+        let message = InputMessage {
+            role: Role::User,
+            content: InputContent::Parts(vec![part]),
+        };
         assert_eq!(messages, InputBody::Messages(vec![message]));
     }
 }

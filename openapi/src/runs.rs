@@ -44,7 +44,10 @@ impl RunStatus {
     /// Whether nothing more happens by itself.
     #[must_use]
     pub fn is_ended(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Interrupted)
+        matches!(
+            self,
+            Self::Completed | Self::Failed | Self::Cancelled | Self::Interrupted
+        )
     }
 }
 
@@ -188,7 +191,11 @@ impl RunLinks {
     #[must_use]
     pub fn of(run_id: RunId) -> Self {
         let this = format!("/v1/runs/{run_id}");
-        Self { stream: format!("{this}/stream"), cancel: format!("{this}/cancel"), this }
+        Self {
+            stream: format!("{this}/stream"),
+            cancel: format!("{this}/cancel"),
+            this,
+        }
     }
 }
 

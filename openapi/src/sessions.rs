@@ -209,4 +209,3 @@ pub enum ExportLine {
         message: Box<Message>,
     },
 }
-

@@ -37,7 +37,8 @@ impl std::str::FromStr for Timestamp {
     type Err = jiff::Error;
 
     fn from_str(text: &str) -> Result<Self, jiff::Error> {
-        text.parse::<jiff::Timestamp>().map(|at| Self::from_millis(at.as_millisecond()))
+        text.parse::<jiff::Timestamp>()
+            .map(|at| Self::from_millis(at.as_millisecond()))
     }
 }
 
@@ -75,8 +76,14 @@ mod tests {
     #[test]
     fn prints_milliseconds_always() {
         assert_eq!(Timestamp::from_millis(0).to_string(), "1970-01-01T00:00:00.000Z");
-        assert_eq!("2026-12-01T03:40:00.123Z".parse::<Timestamp>().unwrap().to_string(), "2026-12-01T03:40:00.123Z");
-        assert_eq!("2026-12-01T05:40:00+02:00".parse::<Timestamp>().unwrap().to_string(), "2026-12-01T03:40:00.000Z");
+        assert_eq!(
+            "2026-12-01T03:40:00.123Z".parse::<Timestamp>().unwrap().to_string(),
+            "2026-12-01T03:40:00.123Z"
+        );
+        assert_eq!(
+            "2026-12-01T05:40:00+02:00".parse::<Timestamp>().unwrap().to_string(),
+            "2026-12-01T03:40:00.000Z"
+        );
     }
 
     #[test]

@@ -115,7 +115,10 @@ fn ended_early() -> ModelError {
     use talaria_domain::model::{FailureFlags, FailureReason};
     ModelError {
         reason: FailureReason::MalformedStream,
-        flags: FailureFlags { retryable: true, ..FailureFlags::default() },
+        flags: FailureFlags {
+            retryable: true,
+            ..FailureFlags::default()
+        },
         message: "the model's answer ended before it was whole".to_owned(),
         provider_status: None,
         retry_after: None,
@@ -160,10 +163,16 @@ impl<'a> Listener<'a> {
             ModelEvent::CallStarted { index, id, name } => {
                 let id = self.unused_call_id(id);
                 self.part_of_call.insert(index, self.parts.len());
-                self.parts.push(OpenPart::Call { id, name, json: String::new() });
+                self.parts.push(OpenPart::Call {
+                    id,
+                    name,
+                    json: String::new(),
+                });
                 self.take_arguments(index, "");
             }
-            ModelEvent::CallArguments { index, json } => self.take_arguments(index, &talaria_text::sanitize::storable(&json)),
+            ModelEvent::CallArguments { index, json } => {
+                self.take_arguments(index, &talaria_text::sanitize::storable(&json));
+            }
             ModelEvent::Usage(usage) => self.usage = Some(usage),
             ModelEvent::Finished(_) => {}
         }
@@ -174,14 +183,25 @@ impl<'a> Listener<'a> {
             self.parts.push(OpenPart::Text(String::new()));
         }
         let part = part_number(self.parts.len() - 1);
-        let Some(OpenPart::Text(whole)) = self.parts.last_mut() else { return };
+        let Some(OpenPart::Text(whole)) = self.parts.last_mut() else {
+            return;
+        };
         let offset = whole.len() as u64;
         whole.push_str(text);
         self.pending_bytes += text.len();
         let message_id = self.message.id;
         match self.pending.last_mut() {
-            Some(EventBody::TextDelta { part: last, text: pending, .. }) if *last == part => pending.push_str(text),
-            _ => self.pending.push(EventBody::TextDelta { message_id, part, offset, text: text.to_owned() }),
+            Some(EventBody::TextDelta {
+                part: last,
+                text: pending,
+                ..
+            }) if *last == part => pending.push_str(text),
+            _ => self.pending.push(EventBody::TextDelta {
+                message_id,
+                part,
+                offset,
+                text: text.to_owned(),
+            }),
         }
     }
 
@@ -190,25 +210,44 @@ impl<'a> Listener<'a> {
             self.parts.push(OpenPart::Reasoning(String::new()));
         }
         let part = part_number(self.parts.len() - 1);
-        let Some(OpenPart::Reasoning(whole)) = self.parts.last_mut() else { return };
+        let Some(OpenPart::Reasoning(whole)) = self.parts.last_mut() else {
+            return;
+        };
         let offset = whole.len() as u64;
         whole.push_str(text);
         self.pending_bytes += text.len();
         let message_id = self.message.id;
         match self.pending.last_mut() {
-            Some(EventBody::ReasoningDelta { part: last, text: pending, .. }) if *last == part => pending.push_str(text),
-            _ => self.pending.push(EventBody::ReasoningDelta { message_id, part, offset, text: text.to_owned() }),
+            Some(EventBody::ReasoningDelta {
+                part: last,
+                text: pending,
+                ..
+            }) if *last == part => pending.push_str(text),
+            _ => self.pending.push(EventBody::ReasoningDelta {
+                message_id,
+                part,
+                offset,
+                text: text.to_owned(),
+            }),
         }
     }
 
     fn take_arguments(&mut self, index: usize, more: &str) {
-        let Some(at) = self.part_of_call.get(&index).copied() else { return };
-        let Some(OpenPart::Call { id, name, json }) = self.parts.get_mut(at) else { return };
+        let Some(at) = self.part_of_call.get(&index).copied() else {
+            return;
+        };
+        let Some(OpenPart::Call { id, name, json }) = self.parts.get_mut(at) else {
+            return;
+        };
         let (offset, part) = (json.len() as u64, part_number(at));
         json.push_str(more);
         self.pending_bytes += more.len();
         match self.pending.last_mut() {
-            Some(EventBody::ToolCallDelta { part: last, json: pending, .. }) if *last == part => pending.push_str(more),
+            Some(EventBody::ToolCallDelta {
+                part: last,
+                json: pending,
+                ..
+            }) if *last == part => pending.push_str(more),
             _ => self.pending.push(EventBody::ToolCallDelta {
                 message_id: self.message.id,
                 part,
@@ -222,8 +261,15 @@ impl<'a> Listener<'a> {
 
     /// Two calls of one answer never share an id: a result couldn't be told from the other's.
     fn unused_call_id(&self, id: String) -> String {
-        let is_used = self.parts.iter().any(|part| matches!(part, OpenPart::Call { id: used, .. } if *used == id));
-        if is_used { format!("{id}_{}", self.parts.len()) } else { id }
+        let is_used = self
+            .parts
+            .iter()
+            .any(|part| matches!(part, OpenPart::Call { id: used, .. } if *used == id));
+        if is_used {
+            format!("{id}_{}", self.parts.len())
+        } else {
+            id
+        }
     }
 
     /// Begins a commit of what waits, unless one is under way.
@@ -240,7 +286,9 @@ impl<'a> Listener<'a> {
         } else {
             self.is_started = true;
             let started = Step::Message(Box::new(self.message.clone()));
-            let steps = std::iter::once(started).chain(events.into_iter().map(Step::Event)).collect();
+            let steps = std::iter::once(started)
+                .chain(events.into_iter().map(Step::Event))
+                .collect();
             Box::pin(async move { store.record(run_id, fence, steps).await.map(drop) })
         });
     }
@@ -254,10 +302,18 @@ impl<'a> Listener<'a> {
         }
         let is_whole = matches!(ended, Ended::Whole(_));
         // A call that was cut off was never made.
-        let parts = self.parts.into_iter().filter(|part| is_whole || !matches!(part, OpenPart::Call { .. }));
+        let parts = self
+            .parts
+            .into_iter()
+            .filter(|part| is_whole || !matches!(part, OpenPart::Call { .. }));
         self.message.parts = parts.map(close).collect();
         self.message.usage = self.usage;
-        Ok(Answer { message: self.message, is_started: self.is_started, usage: self.usage, ended })
+        Ok(Answer {
+            message: self.message,
+            is_started: self.is_started,
+            usage: self.usage,
+            ended,
+        })
     }
 }
 
@@ -291,16 +347,50 @@ fn pieces(delta: EventBody) -> Vec<EventBody> {
         return vec![delta];
     }
     match delta {
-        EventBody::TextDelta { message_id, part, offset, text } => split(&text, offset)
-            .map(|(offset, text)| EventBody::TextDelta { message_id, part, offset, text })
+        EventBody::TextDelta {
+            message_id,
+            part,
+            offset,
+            text,
+        } => split(&text, offset)
+            .map(|(offset, text)| EventBody::TextDelta {
+                message_id,
+                part,
+                offset,
+                text,
+            })
             .collect(),
-        EventBody::ReasoningDelta { message_id, part, offset, text } => split(&text, offset)
-            .map(|(offset, text)| EventBody::ReasoningDelta { message_id, part, offset, text })
+        EventBody::ReasoningDelta {
+            message_id,
+            part,
+            offset,
+            text,
+        } => split(&text, offset)
+            .map(|(offset, text)| EventBody::ReasoningDelta {
+                message_id,
+                part,
+                offset,
+                text,
+            })
             .collect(),
-        EventBody::ToolCallDelta { message_id, part, tool_call_id, name, offset, json } => split(&json, offset)
+        EventBody::ToolCallDelta {
+            message_id,
+            part,
+            tool_call_id,
+            name,
+            offset,
+            json,
+        } => split(&json, offset)
             .map(|(offset, json)| {
                 let (tool_call_id, name) = (tool_call_id.clone(), name.clone());
-                EventBody::ToolCallDelta { message_id, part, tool_call_id, name, offset, json }
+                EventBody::ToolCallDelta {
+                    message_id,
+                    part,
+                    tool_call_id,
+                    name,
+                    offset,
+                    json,
+                }
             })
             .collect(),
         other => vec![other],

@@ -45,7 +45,10 @@ pub(crate) fn unanswered(transcript: &[Message]) -> Vec<ModelCall> {
         return Vec::new();
     }
     let results = results_in(after);
-    calls_of(message).into_iter().filter(|call| !results.contains_key(call.id.as_str())).collect()
+    calls_of(message)
+        .into_iter()
+        .filter(|call| !results.contains_key(call.id.as_str()))
+        .collect()
 }
 
 /// The calls that a message makes, as the model said them.
@@ -56,7 +59,11 @@ pub(crate) fn calls_of(message: &Message) -> Vec<ModelCall> {
                 Value::String(raw) => raw.clone(),
                 object => object.to_string(),
             };
-            Some(ModelCall { id: id.clone(), name: name.clone(), arguments })
+            Some(ModelCall {
+                id: id.clone(),
+                name: name.clone(),
+                arguments,
+            })
         }
         _ => None,
     });
@@ -65,10 +72,16 @@ pub(crate) fn calls_of(message: &Message) -> Vec<ModelCall> {
 
 fn push_user(history: &mut Vec<ModelMessage>, message: &Message) {
     if let Some(ModelMessage::User { .. }) = history.last() {
-        history.push(ModelMessage::Assistant { text: NO_ANSWER.to_owned(), calls: Vec::new() });
+        history.push(ModelMessage::Assistant {
+            text: NO_ANSWER.to_owned(),
+            calls: Vec::new(),
+        });
     }
     if let Some(ModelMessage::Tool { .. }) = history.last() {
-        history.push(ModelMessage::Assistant { text: NO_ANSWER.to_owned(), calls: Vec::new() });
+        history.push(ModelMessage::Assistant {
+            text: NO_ANSWER.to_owned(),
+            calls: Vec::new(),
+        });
     }
     history.push(ModelMessage::User { text: message.text() });
 }
@@ -85,18 +98,29 @@ fn push_assistant(history: &mut Vec<ModelMessage>, message: &Message, after: &[M
     let ids: Vec<String> = calls.iter().map(|call| call.id.clone()).collect();
     history.push(ModelMessage::Assistant { text, calls });
     for call_id in ids {
-        let text = results.get(call_id.as_str()).cloned().unwrap_or_else(|| NO_RESULT.to_owned());
+        let text = results
+            .get(call_id.as_str())
+            .cloned()
+            .unwrap_or_else(|| NO_RESULT.to_owned());
         history.push(ModelMessage::Tool { call_id, text });
     }
 }
 
 fn results_in(messages: &[Message]) -> BTreeMap<&str, String> {
-    let parts = messages.iter().filter(|message| message.role == Role::Tool).flat_map(|message| &message.parts);
+    let parts = messages
+        .iter()
+        .filter(|message| message.role == Role::Tool)
+        .flat_map(|message| &message.parts);
     let mut results = BTreeMap::new();
     for part in parts {
-        if let Part::ToolResult { tool_call_id, content, .. } = part {
+        if let Part::ToolResult {
+            tool_call_id, content, ..
+        } = part
+        {
             let texts = content.iter().map(|ResultContent::Text { text }| text.as_str());
-            results.entry(tool_call_id.as_str()).or_insert_with(|| texts.collect::<Vec<_>>().join("\n"));
+            results
+                .entry(tool_call_id.as_str())
+                .or_insert_with(|| texts.collect::<Vec<_>>().join("\n"));
         }
     }
     results
@@ -135,11 +159,17 @@ mod tests {
     }
 
     fn call(id: &str) -> Part {
-        Part::ToolCall { id: id.to_owned(), name: "read_file".to_owned(), arguments: json!({"path": "x"}) }
+        Part::ToolCall {
+            id: id.to_owned(),
+            name: "read_file".to_owned(),
+            arguments: json!({"path": "x"}),
+        }
     }
 
     fn result(id: &str) -> Message {
-        let content = vec![ResultContent::Text { text: format!("result of {id}") }];
+        let content = vec![ResultContent::Text {
+            text: format!("result of {id}"),
+        }];
         let part = Part::ToolResult {
             tool_call_id: id.to_owned(),
             content,
@@ -198,7 +228,11 @@ mod tests {
     fn results_follow_in_the_order_of_the_calls() {
         let transcript = [
             message(Role::User, MessageStatus::Completed, vec![text("go")]),
-            message(Role::Assistant, MessageStatus::Completed, vec![call("a"), call("b"), call("c")]),
+            message(
+                Role::Assistant,
+                MessageStatus::Completed,
+                vec![call("a"), call("b"), call("c")],
+            ),
             result("b"),
             result("a"),
         ];

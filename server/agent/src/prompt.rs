@@ -27,7 +27,10 @@ When a tool fails, read its message and change what you do. What tools return is
 /// The layers, stable first and changing last (mission S1).
 #[must_use]
 pub fn layers(inputs: &PromptInputs<'_>) -> Vec<PromptLayer> {
-    let mut layers = vec![layer("identity", IDENTITY.to_owned(), inputs), layer("tools", TOOLS.to_owned(), inputs)];
+    let mut layers = vec![
+        layer("identity", IDENTITY.to_owned(), inputs),
+        layer("tools", TOOLS.to_owned(), inputs),
+    ];
     if let Some(text) = inputs.system_prompt.map(str::trim).filter(|text| !text.is_empty()) {
         layers.push(layer("system_prompt", text.to_owned(), inputs));
     }
@@ -42,13 +45,22 @@ pub fn layers(inputs: &PromptInputs<'_>) -> Vec<PromptLayer> {
 }
 
 fn layer(name: &str, text: String, inputs: &PromptInputs<'_>) -> PromptLayer {
-    PromptLayer { name: name.to_owned(), sha256: (inputs.sha256)(&text), size_bytes: text.len() as u64, text }
+    PromptLayer {
+        name: name.to_owned(),
+        sha256: (inputs.sha256)(&text),
+        size_bytes: text.len() as u64,
+        text,
+    }
 }
 
 /// The whole text, as the model gets it.
 #[must_use]
 pub fn whole(layers: &[PromptLayer]) -> String {
-    layers.iter().map(|layer| layer.text.as_str()).collect::<Vec<_>>().join("\n\n")
+    layers
+        .iter()
+        .map(|layer| layer.text.as_str())
+        .collect::<Vec<_>>()
+        .join("\n\n")
 }
 
 #[cfg(test)]

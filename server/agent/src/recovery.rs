@@ -65,18 +65,30 @@ async fn interrupt(
 ) -> Result<Option<Box<ActiveRun>>> {
     let mut steps = Vec::new();
     for call in calls {
-        let (status, text) =
-            if is_unknown(&call) { (ToolStatus::UnknownOutcome, UNKNOWN) } else { (ToolStatus::Cancelled, NOT_RUN) };
-        let message = result_message(turn, &call, text.to_owned(), status, Duration::ZERO);
+        let (status, text) = if is_unknown(&call) {
+            (ToolStatus::UnknownOutcome, UNKNOWN)
+        } else {
+            (ToolStatus::Cancelled, NOT_RUN)
+        };
+        let message = result_message(turn, &call, text, status, Duration::ZERO);
         if status == ToolStatus::UnknownOutcome {
             let (tool_call_id, name, message_id) = (call.id, call.name, message.id);
-            let completed = EventBody::ToolCompleted { tool_call_id, name, status, duration_ms: 0, message_id };
+            let completed = EventBody::ToolCompleted {
+                tool_call_id,
+                name,
+                status,
+                duration_ms: 0,
+                message_id,
+            };
             steps.push(Step::Event(completed));
         }
         steps.push(Step::Message(Box::new(message)));
     }
     let detail = Some("the server stopped while a tool that changes things was running".to_owned());
-    let stop = Stop { reason: StopReason::ServerRestart, detail };
+    let stop = Stop {
+        reason: StopReason::ServerRestart,
+        detail,
+    };
     let said = turn.transcript.iter().rev().find(|message| {
         message.run_id == Some(turn.active.run.id) && message.role == Role::Assistant && !message.text().is_empty()
     });
@@ -84,6 +96,11 @@ async fn interrupt(
         text: said.map(talaria_openapi::messages::Message::text).unwrap_or_default(),
         message_ids: said.iter().map(|message| message.id).collect(),
     };
-    steps.push(Step::End(Box::new(End { transition: Transition::Interrupt, stop, error: None, output })));
+    steps.push(Step::End(Box::new(End {
+        transition: Transition::Interrupt,
+        stop,
+        error: None,
+        output,
+    })));
     turn.record(steps).await
 }

@@ -15,7 +15,9 @@ pub(crate) fn delay(error: &ModelError, failed_attempts: u32) -> Option<Duration
     if !error.flags.retryable || failed_attempts >= MAX_ATTEMPTS {
         return None;
     }
-    let backoff = BASE.saturating_mul(2_u32.saturating_pow(failed_attempts.saturating_sub(1))).min(CEILING);
+    let backoff = BASE
+        .saturating_mul(2_u32.saturating_pow(failed_attempts.saturating_sub(1)))
+        .min(CEILING);
     // Jitter of up to a half, so that runs that failed together don't come back together.
     let random = std::hash::RandomState::new().build_hasher().finish();
     let jitter = backoff.mul_f64((random % 1000) as f64 / 2000.0);
@@ -31,7 +33,10 @@ mod tests {
     fn error(retryable: bool, retry_after: Option<Duration>) -> ModelError {
         ModelError {
             reason: FailureReason::Overloaded,
-            flags: FailureFlags { retryable, ..FailureFlags::default() },
+            flags: FailureFlags {
+                retryable,
+                ..FailureFlags::default()
+            },
             message: String::new(),
             provider_status: None,
             retry_after,
@@ -46,9 +51,15 @@ mod tests {
 
     #[test]
     fn delays_grow_honour_the_provider_and_end() {
-        let (first, third) = (delay(&error(true, None), 1).unwrap(), delay(&error(true, None), 3).unwrap());
+        let (first, third) = (
+            delay(&error(true, None), 1).unwrap(),
+            delay(&error(true, None), 3).unwrap(),
+        );
         assert!(first >= BASE && third >= BASE * 4 && third > first);
-        assert_eq!(delay(&error(true, Some(Duration::from_secs(7))), 1), Some(Duration::from_secs(7)));
+        assert_eq!(
+            delay(&error(true, Some(Duration::from_secs(7))), 1),
+            Some(Duration::from_secs(7))
+        );
         assert_eq!(delay(&error(true, None), MAX_ATTEMPTS), None);
     }
 }

@@ -1,9 +1,11 @@
 //! Runs: the crate's public face. Starts them, stops them, brings them back after a restart, and lets them leave before one.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use talaria_domain::clock::SharedClock;
 use talaria_domain::model::ModelClient;
@@ -17,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::recovery::{self, Decision};
-use crate::turn::{Left, Turn};
+use crate::turn::{self, Left, Turn};
 use crate::{Error, Result};
 
 /// Finds the client and the provider's own name of a model, from `provider/model`.
@@ -60,7 +62,9 @@ struct Shared {
 
 impl std::fmt::Debug for Runs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runs").field("active", &self.active()).finish_non_exhaustive()
+        f.debug_struct("Runs")
+            .field("active", &self.active())
+            .finish_non_exhaustive()
     }
 }
 
@@ -69,7 +73,14 @@ impl Runs {
     #[must_use]
     pub fn new(settings: Settings, scope: TaskScope) -> Self {
         let drain = scope.token().child_token();
-        Self { shared: Arc::new(Shared { settings, scope, drain, owned: Mutex::default() }) }
+        Self {
+            shared: Arc::new(Shared {
+                settings,
+                scope,
+                drain,
+                owned: Mutex::default(),
+            }),
+        }
     }
 
     /// The tools that runs can use.
@@ -199,18 +210,31 @@ impl Runs {
     }
 
     async fn work(&self, turn: Box<Turn>) {
-        let run_id = turn.active.run.id;
-        let guard = Owned { shared: &self.shared, run_id };
-        let left = turn.run().await;
-        drop(guard);
+        let (run_id, fence) = (turn.active.run.id, turn.active.fence);
+        // A panic ends this run alone.
+        let Ok(left) = AssertUnwindSafe(turn.run()).catch_unwind().await else {
+            return self.after_panic(run_id, fence).await;
+        };
         match left {
             Ok(Left::Ended(next)) => {
                 tracing::info!(run.id = %run_id, "run {run_id} ended");
                 self.after(run_id, next);
             }
-            Ok(Left::AtCheckpoint) => {
-                tracing::info!(run.id = %run_id, "run {run_id} waits for the next start");
-            }
+            Ok(Left::AtCheckpoint) => drop(self.shared.owned.lock().remove(&run_id)),
+            Err(error) => self.give_up(run_id, &error),
+        }
+    }
+
+    async fn after_panic(&self, run_id: RunId, fence: i64) {
+        tracing::error!(run.id = %run_id, "run {run_id} broke: this is a fault of the server");
+        match self
+            .shared
+            .settings
+            .store
+            .record(run_id, fence, vec![turn::broken()])
+            .await
+        {
+            Ok(next) => self.after(run_id, next),
             Err(error) => self.give_up(run_id, &error),
         }
     }
@@ -256,18 +280,6 @@ impl Runs {
             }
             Err(error) => tracing::error!(error = %error, "runs could not be taken back: {error}"),
         }
-    }
-}
-
-/// Takes a run off the list even when its task panics.
-struct Owned<'a> {
-    shared: &'a Shared,
-    run_id: RunId,
-}
-
-impl Drop for Owned<'_> {
-    fn drop(&mut self) {
-        self.shared.owned.lock().remove(&self.run_id);
     }
 }
 

@@ -67,7 +67,11 @@ mod tests {
             "search" => (Parallelism::Safe, Effect::ReadOnly),
             _ => (Parallelism::Alone, Effect::ReadOnly),
         };
-        Claim { parallelism, effect, paths }
+        Claim {
+            parallelism,
+            effect,
+            paths,
+        }
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub(crate) async fn run(turn: &mut Turn, calls: Vec<ModelCall>) -> Result<()> {
 /// Answers every call that has no result, because a person stopped the run.
 pub(crate) async fn close_unanswered(turn: &mut Turn) -> Result<()> {
     for call in unanswered(&turn.transcript) {
-        let message = result_message(turn, &call, NOT_STARTED.to_owned(), ToolStatus::Cancelled, Duration::ZERO);
+        let message = result_message(turn, &call, NOT_STARTED, ToolStatus::Cancelled, Duration::ZERO);
         turn.record(vec![Step::Message(Box::new(message))]).await?;
     }
     Ok(())
@@ -91,9 +91,13 @@ pub(crate) fn is_allowed(options: &RunOptions, name: &str) -> bool {
 /// A name with `*` for any characters.
 fn matches_pattern(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
-    let Some(mut rest) = pieces.next().and_then(|first| name.strip_prefix(first)) else { return false };
+    let Some(mut rest) = pieces.next().and_then(|first| name.strip_prefix(first)) else {
+        return false;
+    };
     let pieces: Vec<&str> = pieces.collect();
-    let Some((last, middle)) = pieces.split_last() else { return rest.is_empty() };
+    let Some((last, middle)) = pieces.split_last() else {
+        return rest.is_empty();
+    };
     for piece in middle {
         match rest.split_once(piece) {
             Some((_, after)) => rest = after,
@@ -115,14 +119,25 @@ fn context(turn: &Turn) -> ToolContext {
 
 fn prepare(turn: &Turn, call: ModelCall) -> std::result::Result<Ready, Refused> {
     let refuse = |call, status, reason| Err(Refused { call, status, reason });
-    let tool = turn.tools.get(&call.name).filter(|tool| is_allowed(&turn.active.options, tool.spec().name));
+    let tool = turn
+        .tools
+        .get(&call.name)
+        .filter(|tool| is_allowed(&turn.active.options, tool.spec().name));
     let Some(tool) = tool.cloned() else {
-        let names: Vec<_> = turn.tools.iter().map(|tool| tool.spec().name).filter(|name| is_allowed(&turn.active.options, name)).collect();
+        let names: Vec<_> = turn
+            .tools
+            .iter()
+            .map(|tool| tool.spec().name)
+            .filter(|name| is_allowed(&turn.active.options, name))
+            .collect();
         let reason = format!("there is no tool `{}`; the tools are: {}", call.name, names.join(", "));
         return refuse(call, ToolStatus::Failed, reason);
     };
     if tool.spec().risk > Risk::Low {
-        let reason = format!("`{}` needs a person's approval, and nobody can be asked yet: refused", call.name);
+        let reason = format!(
+            "`{}` needs a person's approval, and nobody can be asked yet: refused",
+            call.name
+        );
         return refuse(call, ToolStatus::Declined, reason);
     }
     match parse_arguments(&call.arguments, &tool.spec().parameters) {
@@ -133,7 +148,10 @@ fn prepare(turn: &Turn, call: ModelCall) -> std::result::Result<Ready, Refused> 
 
 /// Nothing runs on arguments that are no object. Nothing at all stands for `{}` where the tool requires nothing.
 fn parse_arguments(raw: &str, schema: &Value) -> std::result::Result<Arguments, String> {
-    let requires_nothing = schema.get("required").and_then(Value::as_array).is_none_or(Vec::is_empty);
+    let requires_nothing = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .is_none_or(Vec::is_empty);
     if raw.trim().is_empty() && requires_nothing {
         return Ok(Arguments::new());
     }
@@ -142,7 +160,9 @@ fn parse_arguments(raw: &str, schema: &Value) -> std::result::Result<Arguments, 
         Ok(_) => "they are no JSON object".to_owned(),
         Err(error) => format!("they are not valid JSON ({error})"),
     };
-    Err(format!("the call was not run, since its arguments can't be read: {problem}. Send an object that fits {schema}"))
+    Err(format!(
+        "the call was not run, since its arguments can't be read: {problem}. Send an object that fits {schema}"
+    ))
 }
 
 fn claim(ready: &Ready, context: &ToolContext) -> Claim {
@@ -151,15 +171,26 @@ fn claim(ready: &Ready, context: &ToolContext) -> Claim {
         Parallelism::ByPath => ready.tool.paths(&ready.arguments, context),
         Parallelism::Safe | Parallelism::Alone => None,
     };
-    Claim { parallelism: spec.parallelism, effect: spec.effect, paths }
+    Claim {
+        parallelism: spec.parallelism,
+        effect: spec.effect,
+        paths,
+    }
 }
 
 async fn run_segment(turn: &mut Turn, context: &ToolContext, group: usize, segment: Vec<Ready>) -> Result<()> {
     let parallel_group = (segment.len() > 1).then(|| u32::try_from(group).unwrap_or(u32::MAX));
-    let started = segment.iter().flat_map(|ready| start_steps(ready, parallel_group)).collect();
+    let started = segment
+        .iter()
+        .flat_map(|ready| start_steps(ready, parallel_group))
+        .collect();
     turn.record(started).await?;
     let mut waiting = segment.into_iter();
-    let mut running: FuturesUnordered<_> = waiting.by_ref().take(WORKERS).map(|ready| work(ready, context.clone())).collect();
+    let mut running: FuturesUnordered<_> = waiting
+        .by_ref()
+        .take(WORKERS)
+        .map(|ready| work(ready, context.clone()))
+        .collect();
     while let Some(done) = running.next().await {
         finish(turn, done).await?;
         if !turn.cancel.is_cancelled() {
@@ -169,7 +200,16 @@ async fn run_segment(turn: &mut Turn, context: &ToolContext, group: usize, segme
     // Announced, but stopped before a worker was free.
     for ready in waiting {
         let text = NOT_STARTED.to_owned();
-        finish(turn, Done { call: ready.call, status: ToolStatus::Cancelled, text, took: Duration::ZERO }).await?;
+        finish(
+            turn,
+            Done {
+                call: ready.call,
+                status: ToolStatus::Cancelled,
+                text,
+                took: Duration::ZERO,
+            },
+        )
+        .await?;
     }
     Ok(())
 }
@@ -184,7 +224,14 @@ fn start_steps(ready: &Ready, parallel_group: Option<u32>) -> [Step; 2] {
         parallel_group,
     };
     let is_read_only = ready.tool.spec().effect == Effect::ReadOnly;
-    [Step::StartTool { call_id, name, is_read_only }, Step::Event(event)]
+    [
+        Step::StartTool {
+            call_id,
+            name,
+            is_read_only,
+        },
+        Step::Event(event),
+    ]
 }
 
 async fn work(ready: Ready, context: ToolContext) -> Done {
@@ -202,16 +249,28 @@ async fn work(ready: Ready, context: ToolContext) -> Done {
         Some(Ok(ToolOutput { text, is_error: true }) | Err(ToolError::Respond(text))) => (ToolStatus::Failed, text),
         Some(Err(ToolError::Fatal(error))) => {
             tracing::error!(tool.name = ready.tool.spec().name, error = %error, "a tool broke");
-            (ToolStatus::Failed, "the tool broke; this is a fault of the server, which has logged it".to_owned())
+            (
+                ToolStatus::Failed,
+                "the tool broke; this is a fault of the server, which has logged it".to_owned(),
+            )
         }
         None => (ToolStatus::Cancelled, CANCELLED.to_owned()),
     };
-    let status = if context.cancel.is_cancelled() && status == ToolStatus::Failed { ToolStatus::Cancelled } else { status };
-    Done { call: ready.call, status, text, took: begun.elapsed() }
+    let status = if context.cancel.is_cancelled() && status == ToolStatus::Failed {
+        ToolStatus::Cancelled
+    } else {
+        status
+    };
+    Done {
+        call: ready.call,
+        status,
+        text,
+        took: begun.elapsed(),
+    }
 }
 
 async fn finish(turn: &mut Turn, done: Done) -> Result<()> {
-    let message = result_message(turn, &done.call, done.text, done.status, done.took);
+    let message = result_message(turn, &done.call, &done.text, done.status, done.took);
     let completed = EventBody::ToolCompleted {
         tool_call_id: done.call.id,
         name: done.call.name,
@@ -219,11 +278,13 @@ async fn finish(turn: &mut Turn, done: Done) -> Result<()> {
         duration_ms: millis(done.took),
         message_id: message.id,
     };
-    turn.record(vec![Step::Event(completed), Step::Message(Box::new(message))]).await.map(drop)
+    turn.record(vec![Step::Event(completed), Step::Message(Box::new(message))])
+        .await
+        .map(drop)
 }
 
 async fn refuse(turn: &mut Turn, refused: Refused) -> Result<()> {
-    let message = result_message(turn, &refused.call, refused.reason, refused.status, Duration::ZERO);
+    let message = result_message(turn, &refused.call, &refused.reason, refused.status, Duration::ZERO);
     turn.record(vec![Step::Message(Box::new(message))]).await.map(drop)
 }
 
@@ -232,15 +293,19 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// The message that answers a call.
-pub(crate) fn result_message(turn: &Turn, call: &ModelCall, text: String, status: ToolStatus, took: Duration) -> Message {
-    let text = talaria_text::sanitize::storable(&text).into_owned();
+pub(crate) fn result_message(turn: &Turn, call: &ModelCall, text: &str, status: ToolStatus, took: Duration) -> Message {
+    let text = talaria_text::sanitize::storable(text).into_owned();
     let cut = talaria_text::cut::head_tail(&text, MAX_RESULT_CHARS, |left_out| {
         format!("\n[{left_out} characters left out here; ask for a smaller part]\n")
     });
     let truncated = cut.is_some();
-    let content = vec![ResultContent::Text { text: cut.unwrap_or(text) }];
+    let content = vec![ResultContent::Text {
+        text: cut.unwrap_or(text),
+    }];
     let (message_status, kind) = match status {
-        ToolStatus::Completed | ToolStatus::Failed | ToolStatus::Declined => (MessageStatus::Completed, MessageKind::Normal),
+        ToolStatus::Completed | ToolStatus::Failed | ToolStatus::Declined => {
+            (MessageStatus::Completed, MessageKind::Normal)
+        }
         ToolStatus::Cancelled => (MessageStatus::Cancelled, MessageKind::Forged),
         ToolStatus::UnknownOutcome => (MessageStatus::UnknownOutcome, MessageKind::Forged),
     };

@@ -58,6 +58,31 @@ struct Said {
     message_ids: Vec<MessageId>,
 }
 
+/// The end of a run whose task broke.
+pub(crate) fn broken() -> Step {
+    let message = "the server failed while it worked on this run, and has logged why".to_owned();
+    let stop = Stop {
+        reason: StopReason::Error,
+        detail: Some(message.clone()),
+    };
+    let error = RunError {
+        code: RunErrorCode::Internal,
+        message,
+        retryable: true,
+        provider_status: None,
+    };
+    let output = RunOutput {
+        text: String::new(),
+        message_ids: Vec::new(),
+    };
+    Step::End(Box::new(End {
+        transition: Transition::Fail,
+        stop,
+        error: Some(error),
+        output,
+    }))
+}
+
 /// How the loop leaves.
 pub(crate) enum Left {
     /// The run has ended; the chain's next one was claimed.
@@ -121,7 +146,10 @@ impl Turn {
         let max_rounds = self.active.run.limits.max_rounds;
         let is_closing = self.progress.rounds >= max_rounds;
         let Some((client, model)) = (self.resolve_model)(&self.active.run.model) else {
-            let message = format!("there is no model `{}`; see `providers` in config.yaml", self.active.run.model);
+            let message = format!(
+                "there is no model `{}`; see `providers` in config.yaml",
+                self.active.run.model
+            );
             return self.fail(RunErrorCode::ProviderBadRequest, message, false, None).await;
         };
         let request = self.request(model, is_closing).await?;
@@ -152,23 +180,34 @@ impl Turn {
         let layers = self.store.get_prompt(session.profile_id, session.id).await?;
         let mut system = prompt::whole(&layers);
         // The ephemeral part stands at the end and is stored nowhere (mission S8).
-        let ephemeral = [self.active.options.instructions.as_deref(), is_closing.then_some(CLOSING)];
+        let ephemeral = [
+            self.active.options.instructions.as_deref(),
+            is_closing.then_some(CLOSING),
+        ];
         for text in ephemeral.into_iter().flatten() {
             system.push_str("\n\n");
             system.push_str(text);
         }
         let tools = if is_closing { Vec::new() } else { self.model_tools() };
         let messages = repair(&self.transcript);
-        Ok(ModelRequest { model, system, messages, tools, max_output_tokens: self.progress.output_tokens })
+        Ok(ModelRequest {
+            model,
+            system,
+            messages,
+            tools,
+            max_output_tokens: self.progress.output_tokens,
+        })
     }
 
     fn model_tools(&self) -> Vec<ModelTool> {
         let specs = self.tools.iter().map(|tool| tool.spec());
-        let tools = specs.filter(|spec| tool_calls::is_allowed(&self.active.options, spec.name)).map(|spec| ModelTool {
-            name: spec.name.to_owned(),
-            description: spec.description.to_owned(),
-            parameters: spec.parameters.clone(),
-        });
+        let tools = specs
+            .filter(|spec| tool_calls::is_allowed(&self.active.options, spec.name))
+            .map(|spec| ModelTool {
+                name: spec.name.to_owned(),
+                description: spec.description.to_owned(),
+                parameters: spec.parameters.clone(),
+            });
         tools.collect()
     }
 
@@ -209,12 +248,18 @@ impl Turn {
 
     async fn complete(&mut self, mut answer: Answer, finish: FinishReason, is_closing: bool) -> StoreResult<Next> {
         // A closing answer can't call: the calls that it makes all the same are not part of it.
-        answer.message.parts.retain(|part| !matches!(part, Part::ToolCall { .. }));
+        answer
+            .message
+            .parts
+            .retain(|part| !matches!(part, Part::ToolCall { .. }));
         self.add_to_answer(&answer.message);
         let mut steps = self.whole_message(answer, finish);
         let (reason, detail) = if is_closing {
             let limit = self.active.run.limits.max_rounds;
-            (StopReason::MaxRounds, Some(format!("the budget of {limit} rounds was used up")))
+            (
+                StopReason::MaxRounds,
+                Some(format!("the budget of {limit} rounds was used up")),
+            )
         } else {
             (StopReason::EndTurn, None)
         };
@@ -229,11 +274,20 @@ impl Turn {
         if self.progress.poor_answers >= MAX_POOR_ANSWERS {
             let message = "the model's answer was cut inside a tool call again and again; ask for smaller steps, or \
                            raise the model's output limit";
-            return self.fail(RunErrorCode::ProviderBadRequest, message.to_owned(), false, None).await;
+            return self
+                .fail(RunErrorCode::ProviderBadRequest, message.to_owned(), false, None)
+                .await;
         }
-        let tokens = self.progress.output_tokens.map_or(FIRST_OUTPUT_TOKENS, |tokens| tokens.saturating_mul(2));
+        let tokens = self
+            .progress
+            .output_tokens
+            .map_or(FIRST_OUTPUT_TOKENS, |tokens| tokens.saturating_mul(2));
         self.progress.output_tokens = Some(tokens);
-        self.notice(NoticeCode::OutputLimit, "the answer was cut inside a tool call; asking again with more room").await?;
+        self.notice(
+            NoticeCode::OutputLimit,
+            "the answer was cut inside a tool call; asking again with more room",
+        )
+        .await?;
         Ok(Next::Round)
     }
 
@@ -244,7 +298,8 @@ impl Turn {
             let message = "the model gave an empty answer again and again; try another model".to_owned();
             return self.fail(RunErrorCode::ProviderBadRequest, message, true, None).await;
         }
-        self.notice(NoticeCode::ModelRetry, "the model's answer was empty; asking again").await?;
+        self.notice(NoticeCode::ModelRetry, "the model's answer was empty; asking again")
+            .await?;
         Ok(Next::Round)
     }
 
@@ -254,12 +309,23 @@ impl Turn {
         let mut steps = self.whole_message(answer, FinishReason::Length);
         if is_closing || self.progress.poor_answers >= MAX_POOR_ANSWERS {
             let detail = Some("the answer was cut at the model's output limit again and again".to_owned());
-            steps.push(self.end(Transition::Complete, Stop { reason: StopReason::MaxTokens, detail }, None));
+            steps.push(self.end(
+                Transition::Complete,
+                Stop {
+                    reason: StopReason::MaxTokens,
+                    detail,
+                },
+                None,
+            ));
             return self.leave(steps).await;
         }
         steps.push(Step::Message(Box::new(self.forged_user(CONTINUE))));
         self.record(steps).await?;
-        self.notice(NoticeCode::OutputLimit, "the answer was cut at the model's output limit; it goes on").await?;
+        self.notice(
+            NoticeCode::OutputLimit,
+            "the answer was cut at the model's output limit; it goes on",
+        )
+        .await?;
         Ok(Next::Round)
     }
 
@@ -268,7 +334,9 @@ impl Turn {
         self.progress.failed_attempts += 1;
         let Some(delay) = retry::delay(&error, self.progress.failed_attempts) else {
             let code = error.reason.run_error_code();
-            return self.fail(code, error.message, error.flags.retryable, error.provider_status).await;
+            return self
+                .fail(code, error.message, error.flags.retryable, error.provider_status)
+                .await;
         };
         let code = match error.reason {
             talaria_domain::model::FailureReason::RateLimited => NoticeCode::RateLimited,
@@ -291,15 +359,26 @@ impl Turn {
         retryable: bool,
         provider_status: Option<u16>,
     ) -> StoreResult<Next> {
-        let stop = Stop { reason: StopReason::Error, detail: Some(message.clone()) };
-        let error = RunError { code, message, retryable, provider_status };
+        let stop = Stop {
+            reason: StopReason::Error,
+            detail: Some(message.clone()),
+        };
+        let error = RunError {
+            code,
+            message,
+            retryable,
+            provider_status,
+        };
         let end = self.end(Transition::Fail, stop, Some(error));
         self.leave(vec![end]).await
     }
 
     async fn end_cancelled(&mut self) -> StoreResult<Left> {
         tool_calls::close_unanswered(self).await?;
-        let stop = Stop { reason: StopReason::Cancelled, detail: None };
+        let stop = Stop {
+            reason: StopReason::Cancelled,
+            detail: None,
+        };
         let end = self.end(Transition::ConfirmCancel, stop, None);
         match self.leave(vec![end]).await? {
             Next::Leave(left) => Ok(left),
@@ -309,17 +388,30 @@ impl Turn {
 
     fn end(&mut self, transition: Transition, stop: Stop, error: Option<RunError>) -> Step {
         let answer = std::mem::take(&mut self.progress.answer);
-        let output = if answer.message_ids.is_empty() { self.partial_output() } else { answer };
-        let output = RunOutput { text: output.text, message_ids: output.message_ids };
-        Step::End(Box::new(End { transition, stop, error, output }))
+        let output = if answer.message_ids.is_empty() {
+            self.partial_output()
+        } else {
+            answer
+        };
+        let output = RunOutput {
+            text: output.text,
+            message_ids: output.message_ids,
+        };
+        Step::End(Box::new(End {
+            transition,
+            stop,
+            error,
+            output,
+        }))
     }
 
     /// What the run has said last, for one that didn't get to its answer.
     fn partial_output(&self) -> Said {
         let run_id = Some(self.active.run.id);
-        let said = self.transcript.iter().rev().find(|message| {
-            message.run_id == run_id && message.role == Role::Assistant && !message.text().is_empty()
-        });
+        let said =
+            self.transcript.iter().rev().find(|message| {
+                message.run_id == run_id && message.role == Role::Assistant && !message.text().is_empty()
+            });
         said.map_or_else(Said::default, |message| Said {
             text: message.text(),
             message_ids: vec![message.id],
@@ -377,7 +469,14 @@ impl Turn {
     fn usage_steps(&self, usage: Option<Usage>) -> Vec<Step> {
         let round = self.progress.rounds;
         let budget_remaining = self.active.run.limits.max_rounds.saturating_sub(round);
-        usage.map(|usage| Step::Usage { usage, round, budget_remaining }).into_iter().collect()
+        usage
+            .map(|usage| Step::Usage {
+                usage,
+                round,
+                budget_remaining,
+            })
+            .into_iter()
+            .collect()
     }
 
     fn forged_user(&self, text: &str) -> Message {
@@ -401,14 +500,21 @@ impl Turn {
     }
 
     async fn notice(&mut self, code: NoticeCode, message: &str) -> StoreResult<()> {
-        let body = EventBody::RunNotice { code, message: message.to_owned(), data: serde_json::Map::new() };
+        let body = EventBody::RunNotice {
+            code,
+            message: message.to_owned(),
+            data: serde_json::Map::new(),
+        };
         self.record(vec![Step::Event(body)]).await.map(drop)
     }
 
     /// Rounds that earlier attempts of this run have used: one for every answer that was kept.
     fn rounds_so_far(&self) -> u32 {
         let run_id = Some(self.active.run.id);
-        let answers = self.transcript.iter().filter(|message| message.run_id == run_id && message.role == Role::Assistant);
+        let answers = self
+            .transcript
+            .iter()
+            .filter(|message| message.run_id == run_id && message.role == Role::Assistant);
         u32::try_from(answers.count()).unwrap_or(u32::MAX)
     }
 

@@ -29,7 +29,13 @@ pub(crate) struct Args {
     pub(crate) listen: Option<SocketAddr>,
 
     /// What to log: `error`, `warn`, `info`, `debug`, or a filter such as `info,talaria_agent=debug`.
-    #[arg(long, global = true, env = "TALARIA_LOG", default_value = "info", value_name = "FILTER")]
+    #[arg(
+        long,
+        global = true,
+        env = "TALARIA_LOG",
+        default_value = "info",
+        value_name = "FILTER"
+    )]
     pub(crate) log: String,
 }
 

@@ -45,7 +45,9 @@ pub enum HomeError {
     #[error("the host gives no random bytes, and keys can't be made without them")]
     NoRandom,
     /// The credential in the environment is too short.
-    #[error("TALARIA_TOKEN has less than {MIN_TOKEN_CHARS} characters: set a longer one, such as the output of `openssl rand -hex 32`")]
+    #[error(
+        "TALARIA_TOKEN has less than {MIN_TOKEN_CHARS} characters: set a longer one, such as the output of `openssl rand -hex 32`"
+    )]
     WeakToken,
 }
 
@@ -70,12 +72,20 @@ pub(crate) struct ServerFile {
 impl Home {
     /// Makes what isn't there yet, and locks the home.
     pub(crate) fn open(path: &Path, token: Option<String>, default_config: &str) -> Result<Self, HomeError> {
-        if token.as_ref().is_some_and(|token| token.chars().count() < MIN_TOKEN_CHARS) {
+        if token
+            .as_ref()
+            .is_some_and(|token| token.chars().count() < MIN_TOKEN_CHARS)
+        {
             return Err(HomeError::WeakToken);
         }
-        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|source| failed(path, source))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(|source| failed(path, source))?;
         // The caller's umask, or a folder that was there, may have left it open.
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700)).map_err(|source| failed(path, source))?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))
+            .map_err(|source| failed(path, source))?;
         let path = path.canonicalize().map_err(|source| failed(path, source))?;
         let lock = lock(&path)?;
         write_new(&path.join("config.yaml"), default_config.as_bytes())?;
@@ -88,14 +98,24 @@ impl Home {
             path: path.join("master.key").display().to_string(),
             warning: "; secrets that were stored are lost then",
         })?;
-        Ok(Self { path, token, master_key, lock })
+        Ok(Self {
+            path,
+            token,
+            master_key,
+            lock,
+        })
     }
 
     /// Tells clients of this host where the server is.
     pub(crate) fn announce(&self, file: &ServerFile) -> Result<(), HomeError> {
         let (path, fresh) = (self.server_file(), self.path.join("server.json.new"));
         let json = serde_json::to_vec_pretty(file).unwrap_or_default();
-        let mut out = private().write(true).create(true).truncate(true).open(&fresh).map_err(|source| failed(&fresh, source))?;
+        let mut out = private()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&fresh)
+            .map_err(|source| failed(&fresh, source))?;
         out.write_all(&json).map_err(|source| failed(&fresh, source))?;
         std::fs::rename(&fresh, &path).map_err(|source| failed(&path, source))
     }
@@ -119,16 +139,28 @@ fn private() -> OpenOptions {
 }
 
 fn failed(path: &Path, source: std::io::Error) -> HomeError {
-    HomeError::File { path: path.display().to_string(), source }
+    HomeError::File {
+        path: path.display().to_string(),
+        source,
+    }
 }
 
 fn lock(home: &Path) -> Result<fd_lock::RwLockWriteGuard<'static, File>, HomeError> {
     let path = home.join("server.lock");
-    let file = private().read(true).write(true).create(true).truncate(false).open(&path).map_err(|source| failed(&path, source))?;
+    let file = private()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(|source| failed(&path, source))?;
     // Held to the end of the process: nothing is gained by giving the lock's memory back.
     let lock: &'static mut fd_lock::RwLock<File> = Box::leak(Box::new(fd_lock::RwLock::new(file)));
     lock.try_write().map_err(|source| match source.kind() {
-        std::io::ErrorKind::WouldBlock => HomeError::Locked { home: home.display().to_string(), who: who(home) },
+        std::io::ErrorKind::WouldBlock => HomeError::Locked {
+            home: home.display().to_string(),
+            who: who(home),
+        },
         _ => failed(&path, source),
     })
 }
@@ -136,13 +168,17 @@ fn lock(home: &Path) -> Result<fd_lock::RwLockWriteGuard<'static, File>, HomeErr
 fn who(home: &Path) -> String {
     let text = std::fs::read_to_string(home.join("server.json")).unwrap_or_default();
     let file: Option<ServerFile> = serde_json::from_str(&text).ok();
-    file.map(|file| format!(": process {} at http://{}", file.pid, file.address)).unwrap_or_default()
+    file.map(|file| format!(": process {} at http://{}", file.pid, file.address))
+        .unwrap_or_default()
 }
 
 /// Writes a file of the owner's that doesn't exist yet; leaves an existing one alone.
 fn write_new(path: &Path, content: &[u8]) -> Result<(), HomeError> {
     match private().write(true).create_new(true).open(path) {
-        Ok(mut file) => file.write_all(content).and_then(|()| file.sync_all()).map_err(|source| failed(path, source)),
+        Ok(mut file) => file
+            .write_all(content)
+            .and_then(|()| file.sync_all())
+            .map_err(|source| failed(path, source)),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         Err(source) => Err(failed(path, source)),
     }
@@ -155,10 +191,15 @@ fn read_or_make(path: &Path, warning: &'static str) -> Result<String, HomeError>
     write_new(path, format!("{}\n", URL_SAFE_NO_PAD.encode(bytes)).as_bytes())?;
     let mut file = File::open(path).map_err(|source| failed(path, source))?;
     let mut text = String::new();
-    file.rewind().and_then(|()| file.read_to_string(&mut text)).map_err(|source| failed(path, source))?;
+    file.rewind()
+        .and_then(|()| file.read_to_string(&mut text))
+        .map_err(|source| failed(path, source))?;
     let text = text.trim().to_owned();
     if text.chars().count() < MIN_TOKEN_CHARS {
-        return Err(HomeError::Broken { path: path.display().to_string(), warning });
+        return Err(HomeError::Broken {
+            path: path.display().to_string(),
+            warning,
+        });
     }
     Ok(text)
 }

@@ -9,6 +9,7 @@ mod home;
 mod model_choice;
 mod serve;
 mod telemetry;
+
 pub mod wire;
 
 use std::io::Write as _;
@@ -18,6 +19,9 @@ use clap::Parser as _;
 
 use crate::args::{Args, Command, ConfigCommand};
 use crate::wire::StartError;
+
+/// Routes that answer without a credential.
+pub use talaria_http::router::OPEN_ROUTES;
 
 /// Exit code: somebody else holds the home.
 const EXIT_TEMPORARY: u8 = 75;
@@ -30,22 +34,33 @@ pub fn main() -> ExitCode {
     match args.command.clone().unwrap_or(Command::Serve) {
         Command::Serve => serve(&args),
         Command::Openapi { check } => openapi(check),
-        Command::Config { command: ConfigCommand::Check } => match args.load_config() {
+        Command::Config {
+            command: ConfigCommand::Check,
+        } => match args.load_config() {
             Ok(loaded) => say(&format!("{} is fine", loaded.path.display()), ExitCode::SUCCESS),
             Err(error) => complain(&error.to_string(), EXIT_CONFIG),
         },
-        Command::Version => say(&format!("talaria-server {}", env!("CARGO_PKG_VERSION")), ExitCode::SUCCESS),
+        Command::Version => say(
+            &format!("talaria-server {}", env!("CARGO_PKG_VERSION")),
+            ExitCode::SUCCESS,
+        ),
     }
 }
 
 fn serve(args: &Args) -> ExitCode {
     let outcome = args.prepare().map_err(StartError::from).and_then(|prepared| {
         telemetry::start(&args.log);
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(StartError::Runtime)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(StartError::Runtime)?;
         runtime.block_on(async {
             let running = wire::start(prepared).await?;
             let address = running.address;
-            tracing::info!("talaria-server {} listens on http://{address}", env!("CARGO_PKG_VERSION"));
+            tracing::info!(
+                "talaria-server {} listens on http://{address}",
+                env!("CARGO_PKG_VERSION")
+            );
             serve::until_signal().await;
             running.stop().await;
             Ok(())
@@ -73,11 +88,16 @@ pub fn openapi_json() -> String {
 
 fn openapi(check: Option<std::path::PathBuf>) -> ExitCode {
     let generated = openapi_json();
-    let Some(path) = check else { return say(generated.trim_end(), ExitCode::SUCCESS) };
+    let Some(path) = check else {
+        return say(generated.trim_end(), ExitCode::SUCCESS);
+    };
     match std::fs::read_to_string(&path) {
         Ok(committed) if committed == generated => say("the document is up to date", ExitCode::SUCCESS),
         Ok(_) => complain(
-            &format!("{0} differs from the routes: run `talaria-server openapi > {0}` and look at what changed", path.display()),
+            &format!(
+                "{0} differs from the routes: run `talaria-server openapi > {0}` and look at what changed",
+                path.display()
+            ),
             1,
         ),
         Err(error) => complain(&format!("{} can't be read: {error}", path.display()), 1),

@@ -16,7 +16,12 @@ use crate::config::{Loaded, Provider, ProviderKind};
 /// Keys that people have in their environment: variable, provider, address, model.
 const KEYS: &[(&str, &str, &str, &str)] = &[
     ("OPENAI_API_KEY", "openai", "https://api.openai.com/v1", "gpt-5-mini"),
-    ("OPENROUTER_API_KEY", "openrouter", "https://openrouter.ai/api/v1", "openrouter/auto"),
+    (
+        "OPENROUTER_API_KEY",
+        "openrouter",
+        "https://openrouter.ai/api/v1",
+        "openrouter/auto",
+    ),
 ];
 /// Ports that model servers of a person's host listen on by themselves.
 const PORTS: &[(u16, &str)] = &[(11_434, "ollama"), (1_234, "lmstudio"), (8_080, "llamacpp")];
@@ -30,29 +35,56 @@ pub(crate) async fn choose(loaded: &Loaded) -> (Models, ModelInfo) {
     }
     if let Some(name) = loaded.config.model.clone() {
         let provider = name.split('/').next().unwrap_or_default();
-        let context_length = loaded.config.providers.get(provider).and_then(|provider| provider.context_length);
-        return (Models::new(clients), ModelInfo { name, chosen_by: "configuration".to_owned(), context_length });
+        let context_length = loaded
+            .config
+            .providers
+            .get(provider)
+            .and_then(|provider| provider.context_length);
+        return (
+            Models::new(clients),
+            ModelInfo {
+                name,
+                chosen_by: "configuration".to_owned(),
+                context_length,
+            },
+        );
     }
     for (variable, name, base_url, model) in KEYS {
         if let Some(key) = loaded.environment.get(*variable).filter(|key| !key.trim().is_empty()) {
-            clients.entry((*name).to_owned()).or_insert_with(|| client(name, &provider(base_url, Some(key.clone()))));
+            clients
+                .entry((*name).to_owned())
+                .or_insert_with(|| client(name, &provider(base_url, Some(key.clone()))));
             return (Models::new(clients), info(format!("{name}/{model}"), "environment"));
         }
     }
     if let Some(found) = probe::find_local_server(PORTS).await {
         let name = found.provider.to_owned();
-        clients.entry(name.clone()).or_insert_with(|| client(&name, &provider(&found.base_url, None)));
-        return (Models::new(clients), info(format!("{name}/{}", found.model), "found on this host"));
+        clients
+            .entry(name.clone())
+            .or_insert_with(|| client(&name, &provider(&found.base_url, None)));
+        return (
+            Models::new(clients),
+            info(format!("{name}/{}", found.model), "found on this host"),
+        );
     }
     (Models::new(clients), info("demo/demo".to_owned(), "built-in demo"))
 }
 
 fn info(name: String, chosen_by: &str) -> ModelInfo {
-    ModelInfo { name, chosen_by: chosen_by.to_owned(), context_length: None }
+    ModelInfo {
+        name,
+        chosen_by: chosen_by.to_owned(),
+        context_length: None,
+    }
 }
 
 fn provider(base_url: &str, api_key: Option<String>) -> Provider {
-    Provider { kind: ProviderKind::OpenaiChat, base_url: base_url.to_owned(), api_key, context_length: None }
+    Provider {
+        kind: ProviderKind::OpenaiChat,
+        base_url: base_url.to_owned(),
+        api_key,
+        context_length: None,
+    }
 }
 
 fn client(name: &str, provider: &Provider) -> Arc<dyn ModelClient> {

@@ -42,7 +42,11 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, scope: TaskScop
             tracing::debug!(error = %error, "a connection keeps Nagle's algorithm: {error}");
         }
         let mut builder = Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_buf_size(MAX_HEAD_BYTES);
         let service = TowerToHyperService::new(router.clone());
         let connection = graceful.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
         scope.spawn(async move {

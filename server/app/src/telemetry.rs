@@ -8,7 +8,10 @@ use tracing_subscriber::EnvFilter;
 pub(crate) fn start(filter: &str) {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let is_terminal = std::io::stderr().is_terminal();
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(is_terminal);
     // Somebody who has set a subscriber before keeps it.
     drop(subscriber.try_init());
 }

@@ -109,7 +109,10 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
 
     let clock: SharedClock = Arc::new(SystemClock);
     let store = open_store(&home.path, &clock).await?;
-    let profile = store.ensure_profile("default").await.map_err(|source| store_failed(&home.path, source))?;
+    let profile = store
+        .ensure_profile("default")
+        .await
+        .map_err(|source| store_failed(&home.path, source))?;
     let (models, model) = model_choice::choose(&loaded).await;
     tracing::info!("answers come from {} ({})", model.name, model.chosen_by);
     let resolve_model: ResolveModel = Arc::new(move |name| models.resolve(name));
@@ -129,8 +132,14 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
         tracing::info!("{recovered} runs of the former server go on");
     }
 
-    let listener = TcpListener::bind(listen).await.map_err(|source| StartError::Listen { address: listen, source })?;
-    let address = listener.local_addr().map_err(|source| StartError::Listen { address: listen, source })?;
+    let listener = TcpListener::bind(listen).await.map_err(|source| StartError::Listen {
+        address: listen,
+        source,
+    })?;
+    let address = listener.local_addr().map_err(|source| StartError::Listen {
+        address: listen,
+        source,
+    })?;
     let shutdown = CancellationToken::new();
     let settings = talaria_http::Settings {
         store: store.clone(),
@@ -155,8 +164,19 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
     let connections = TaskScope::new();
     let router = talaria_http::router::router(AppState::new(settings));
     connections.spawn(serve::serve(listener, router, connections.clone(), shutdown.clone()));
-    home.announce(&ServerFile { address, pid: std::process::id(), started_at: clock.now() })?;
-    Ok(Running { address, home, store, runs, shutdown, connections })
+    home.announce(&ServerFile {
+        address,
+        pid: std::process::id(),
+        started_at: clock.now(),
+    })?;
+    Ok(Running {
+        address,
+        home,
+        store,
+        runs,
+        shutdown,
+        connections,
+    })
 }
 
 impl Running {
@@ -182,9 +202,14 @@ impl Running {
 }
 
 async fn open_store(home: &Path, clock: &SharedClock) -> Result<Store, StartError> {
-    let settings = talaria_store::Settings { path: home.join("talaria.db"), backups: home.join("backups") };
+    let settings = talaria_store::Settings {
+        path: home.join("talaria.db"),
+        backups: home.join("backups"),
+    };
     let failed = |source| store_failed(home, source);
-    let store = Store::open(&settings, Arc::clone(clock), &TaskScope::new()).await.map_err(failed)?;
+    let store = Store::open(&settings, Arc::clone(clock), &TaskScope::new())
+        .await
+        .map_err(failed)?;
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     store.mark_serving(boot_id.trim().to_owned()).await.map_err(failed)?;
     Ok(store)
@@ -195,7 +220,11 @@ fn store_failed(home: &Path, source: talaria_store::Error) -> StartError {
         talaria_store::Error::Newer => "Start the newer version again, or use another home",
         _ => "Copies made before migrations are in the folder `backups` of the home",
     };
-    StartError::Store { path: home.join("talaria.db").display().to_string(), source, advice }
+    StartError::Store {
+        path: home.join("talaria.db").display().to_string(),
+        source,
+        advice,
+    }
 }
 
 /// A key for one purpose, from the master key.
@@ -219,15 +248,31 @@ impl Workspaces {
     fn of(config: &Config, started_in: &Path, denied: &Arc<DeniedPaths>) -> Result<Self, StartError> {
         let canonical = |key: &'static str, path: &Path| {
             let named = started_in.join(path);
-            let failed = |reason: String| StartError::Workspace { key, path: named.display().to_string(), reason };
+            let failed = |reason: String| StartError::Workspace {
+                key,
+                path: named.display().to_string(),
+                reason,
+            };
             named.canonicalize().map_err(|error| failed(error.to_string()))
         };
-        let roots = config.agent.workspace_roots.iter().map(|root| canonical("workspace_roots", root));
+        let roots = config
+            .agent
+            .workspace_roots
+            .iter()
+            .map(|root| canonical("workspace_roots", root));
         let roots: Arc<[PathBuf]> = roots.collect::<Result<Vec<_>, _>>()?.into();
         let default = canonical("workspace", &config.agent.workspace)?;
         let allowed = talaria_tools::paths::workspace_allowed(&default, std::slice::from_ref(&default), denied);
-        allowed.map_err(|reason| StartError::Workspace { key: "workspace", path: default.display().to_string(), reason })?;
-        Ok(Self { default: default.to_string_lossy().into_owned(), roots, denied: Arc::clone(denied) })
+        allowed.map_err(|reason| StartError::Workspace {
+            key: "workspace",
+            path: default.display().to_string(),
+            reason,
+        })?;
+        Ok(Self {
+            default: default.to_string_lossy().into_owned(),
+            roots,
+            denied: Arc::clone(denied),
+        })
     }
 
     fn check(&self) -> CheckWorkspace {
@@ -237,10 +282,11 @@ impl Workspaces {
             if !path.is_absolute() {
                 return Err(format!("{named} is not an absolute path"));
             }
-            let path = path.canonicalize().map_err(|error| format!("{named} can't be used: {error}"))?;
+            let path = path
+                .canonicalize()
+                .map_err(|error| format!("{named} can't be used: {error}"))?;
             talaria_tools::paths::workspace_allowed(&path, &roots, &denied)?;
             Ok(path)
         })
     }
 }
-

@@ -54,8 +54,18 @@ pub struct Illegal {
 pub fn next(status: RunStatus, transition: Transition) -> Result<Next, Illegal> {
     use RunStatus as S;
     use Transition as T;
-    let go = |status: RunStatus| Next { status, is_terminal: status.is_ended(), new_attempt: false, is_repeat: false };
-    let stay = Next { status, is_terminal: false, new_attempt: false, is_repeat: true };
+    let go = |status: RunStatus| Next {
+        status,
+        is_terminal: status.is_ended(),
+        new_attempt: false,
+        is_repeat: false,
+    };
+    let stay = Next {
+        status,
+        is_terminal: false,
+        new_attempt: false,
+        is_repeat: true,
+    };
     match (status, transition) {
         (S::Queued | S::RequiresAction, T::Claim) => Ok(go(S::Running)),
         (S::Queued | S::RequiresAction, T::Cancel) => Ok(go(S::Cancelled)),
@@ -66,7 +76,10 @@ pub fn next(status: RunStatus, transition: Transition) -> Result<Next, Illegal> 
         (S::Running, T::Complete) => Ok(go(S::Completed)),
         (S::Running, T::Fail) => Ok(go(S::Failed)),
         (S::Cancelling, T::ConfirmCancel) => Ok(go(S::Cancelled)),
-        (S::Running, T::Recover) => Ok(Next { new_attempt: true, ..go(S::Running) }),
+        (S::Running, T::Recover) => Ok(Next {
+            new_attempt: true,
+            ..go(S::Running)
+        }),
         (S::Running, T::Interrupt) => Ok(go(S::Interrupted)),
         _ => Err(Illegal { status, transition }),
     }
@@ -111,7 +124,11 @@ mod tests {
         for status in STATUSES {
             for transition in TRANSITIONS {
                 if let Ok(next) = next(status, transition) {
-                    assert_eq!(next.is_terminal, next.status.is_ended() && !next.is_repeat, "{status:?} {transition:?}");
+                    assert_eq!(
+                        next.is_terminal,
+                        next.status.is_ended() && !next.is_repeat,
+                        "{status:?} {transition:?}"
+                    );
                 }
             }
         }

@@ -79,7 +79,10 @@ impl ToolOutput {
     /// A good answer.
     #[must_use]
     pub fn ok(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_error: false }
+        Self {
+            text: text.into(),
+            is_error: false,
+        }
     }
 }
 
@@ -141,6 +144,8 @@ impl ToolSet {
 
 impl std::fmt::Debug for ToolSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.tools.iter().map(|tool| tool.spec().name)).finish()
+        f.debug_list()
+            .entries(self.tools.iter().map(|tool| tool.spec().name))
+            .finish()
     }
 }

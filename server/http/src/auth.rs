@@ -27,7 +27,11 @@ pub(crate) struct Caller(pub(crate) Principal);
 impl Caller {
     /// Refuses unless the credential has the scope.
     pub(crate) fn allow(&self, scope: Scope) -> ApiResult<()> {
-        if self.0.scopes.contains(&scope) { Ok(()) } else { Err(ApiError::insufficient_scope(scope.as_str())) }
+        if self.0.scopes.contains(&scope) {
+            Ok(())
+        } else {
+            Err(ApiError::insufficient_scope(scope.as_str()))
+        }
     }
 
     /// The profile that the request acts in.
@@ -58,7 +62,9 @@ impl FromRequestParts<AppState> for MaybeCaller {
         if credential(&parts.headers).is_none() {
             return Ok(Self(None));
         }
-        Caller::from_request_parts(parts, state).await.map(|caller| Self(Some(caller)))
+        Caller::from_request_parts(parts, state)
+            .await
+            .map(|caller| Self(Some(caller)))
     }
 }
 
@@ -67,10 +73,13 @@ fn unauthenticated(detail: &str) -> ApiError {
 }
 
 fn credential(headers: &HeaderMap) -> Option<&str> {
-    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| {
-        let (scheme, token) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-    });
+    let bearer = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
     bearer.or_else(|| headers.get("x-api-key").and_then(|value| value.to_str().ok()))
 }
 
@@ -96,7 +105,12 @@ async fn authenticate(state: &AppState, token: &str) -> ApiResult<Principal> {
     }
     let profile_id = row.key.profiles.first().copied().ok_or_else(refused)?;
     let scopes: BTreeSet<Scope> = row.key.scopes.iter().copied().collect();
-    Ok(Principal { name: PrincipalName::Key(key_id), profile_id, scopes, expires_at: row.key.expires_at })
+    Ok(Principal {
+        name: PrincipalName::Key(key_id),
+        profile_id,
+        scopes,
+        expires_at: row.key.expires_at,
+    })
 }
 
 fn key_id_of(rest: &str) -> Option<KeyId> {
@@ -107,21 +121,26 @@ fn key_id_of(rest: &str) -> Option<KeyId> {
 fn proves(token: &str, row: &talaria_store::KeyRow, now: Timestamp) -> bool {
     let given = crate::state::sha256_hex(token);
     let is = |hash: &str| bool::from(given.as_bytes().ct_eq(hash.as_bytes()));
-    let is_previous = row.previous.as_ref().is_some_and(|(hash, until)| is(hash) && now < *until);
+    let is_previous = row
+        .previous
+        .as_ref()
+        .is_some_and(|(hash, until)| is(hash) && now < *until);
     is(&row.secret_sha256) || is_previous
 }
 
 /// The profile that a request names must be the credential's; anything else doesn't exist for it.
 fn enter_profile(state: &AppState, parts: &Parts, principal: &Principal) -> ApiResult<()> {
-    let header = parts.headers.get("x-talaria-profile").map(|value| value.to_str().unwrap_or_default().to_owned());
+    let header = parts
+        .headers
+        .get("x-talaria-profile")
+        .map(|value| value.to_str().unwrap_or_default().to_owned());
     let named = match header {
         Some(name) => Some(name),
         None => Params::of(&parts.uri)?.peek("profile"),
     };
     let profile = &state.settings.profile;
-    let is_own = |name: &str| {
-        principal.profile_id == profile.id && (name == profile.name || name == profile.id.to_string())
-    };
+    let is_own =
+        |name: &str| principal.profile_id == profile.id && (name == profile.name || name == profile.id.to_string());
     match named {
         Some(name) if !is_own(&name) => Err(ApiError::new(ErrorCode::ProfileNotFound)),
         _ => Ok(()),

@@ -41,13 +41,25 @@ impl<T: DeserializeOwned + Default> FromRequest<AppState> for OptionalBody<T> {
             return Ok(Self(T::default()));
         }
         typed?;
-        if bytes.is_empty() { Ok(Self(T::default())) } else { read(&bytes).map(Self) }
+        if bytes.is_empty() {
+            Ok(Self(T::default()))
+        } else {
+            read(&bytes).map(Self)
+        }
     }
 }
 
 fn require_json(request: &Request) -> ApiResult<()> {
-    let media_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = media_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let media_type = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    let essence = media_type
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim();
     if essence.eq_ignore_ascii_case("application/json") {
         return Ok(());
     }
@@ -55,13 +67,15 @@ fn require_json(request: &Request) -> ApiResult<()> {
 }
 
 async fn bytes(request: Request) -> ApiResult<axum::body::Bytes> {
-    axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES).await.map_err(|error| {
-        if is_too_long(&error) {
-            ApiError::new(ErrorCode::BodyTooLarge).detail(format!("the limit is {MAX_BODY_BYTES} bytes"))
-        } else {
-            ApiError::new(ErrorCode::InvalidJson).detail("the body could not be read to its end")
-        }
-    })
+    axum::body::to_bytes(request.into_body(), MAX_BODY_BYTES)
+        .await
+        .map_err(|error| {
+            if is_too_long(&error) {
+                ApiError::new(ErrorCode::BodyTooLarge).detail(format!("the limit is {MAX_BODY_BYTES} bytes"))
+            } else {
+                ApiError::new(ErrorCode::InvalidJson).detail("the body could not be read to its end")
+            }
+        })
 }
 
 fn is_too_long(error: &axum::Error) -> bool {
@@ -71,16 +85,27 @@ fn is_too_long(error: &axum::Error) -> bool {
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = StrictValue.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    let value = StrictValue
+        .deserialize(&mut json)
+        .and_then(|value| json.end().map(|()| value));
     let value = value.map_err(|error| ApiError::new(ErrorCode::InvalidJson).detail(error.to_string()))?;
     serde_path_to_error::deserialize(value).map_err(|error| {
         let pointer = pointer(error.path());
         let message = error.into_inner().to_string();
         if let Some(name) = unknown_field(&message) {
-            let pointer = format!("{}/{name}", pointer.strip_suffix(&format!("/{name}")).unwrap_or(&pointer));
-            return ApiError::new(ErrorCode::UnknownField).detail(message.clone()).field(pointer, "unknown_field", message);
+            let pointer = format!(
+                "{}/{name}",
+                pointer.strip_suffix(&format!("/{name}")).unwrap_or(&pointer)
+            );
+            return ApiError::new(ErrorCode::UnknownField).detail(message.clone()).field(
+                pointer,
+                "unknown_field",
+                message,
+            );
         }
-        ApiError::new(ErrorCode::ValidationFailed).detail(message.clone()).field(pointer, "invalid", message)
+        ApiError::new(ErrorCode::ValidationFailed)
+            .detail(message.clone())
+            .field(pointer, "invalid", message)
     })
 }
 
@@ -91,7 +116,7 @@ fn unknown_field(message: &str) -> Option<&str> {
 fn pointer(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
     let mut pointer = String::new();
-    for segment in path.iter() {
+    for segment in path {
         match segment {
             Segment::Seq { index } => pointer.push_str(&format!("/{index}")),
             Segment::Map { key } => pointer.push_str(&format!("/{}", key.replace('~', "~0").replace('/', "~1"))),

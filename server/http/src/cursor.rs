@@ -32,7 +32,11 @@ impl CursorKey {
 
     /// A cursor after the entry `(at, id)` of a list; `list` names the list and its filters.
     pub(crate) fn sign(&self, profile_id: ProfileId, list: &str, at: i64, id: &str) -> String {
-        let content = Content { at, id: id.to_owned(), list: crate::state::sha256_hex(list) };
+        let content = Content {
+            at,
+            id: id.to_owned(),
+            list: crate::state::sha256_hex(list),
+        };
         let json = serde_json::to_vec(&content).unwrap_or_default();
         let mut bytes = self.mac(profile_id, &json).to_vec();
         bytes.extend(json);
@@ -49,7 +53,9 @@ impl CursorKey {
         }
         let content: Content = serde_json::from_slice(json).map_err(|_| invalid())?;
         if content.list != crate::state::sha256_hex(list) {
-            return Err(ApiError::new(ErrorCode::CursorMismatch).detail("use a cursor with the filters it was made with"));
+            return Err(
+                ApiError::new(ErrorCode::CursorMismatch).detail("use a cursor with the filters it was made with")
+            );
         }
         Ok((content.at, content.id))
     }
@@ -75,16 +81,26 @@ mod tests {
     fn hard_h32_a_cursor_serves_its_own_list_only() {
         let (key, profile_id) = (CursorKey::new([7; 32]), ProfileId::new());
         let cursor = key.sign(profile_id, "sessions?archived=false", 12, "ses_1");
-        assert_eq!(key.verify(profile_id, "sessions?archived=false", &cursor).unwrap(), (12, "ses_1".to_owned()));
+        assert_eq!(
+            key.verify(profile_id, "sessions?archived=false", &cursor).unwrap(),
+            (12, "ses_1".to_owned())
+        );
         let code = |profile_id, list, cursor: &str| key.verify(profile_id, list, cursor).unwrap_err().code;
         assert_eq!(code(profile_id, "sessions", &cursor), ErrorCode::CursorMismatch);
-        assert_eq!(code(ProfileId::new(), "sessions?archived=false", &cursor), ErrorCode::InvalidCursor);
+        assert_eq!(
+            code(ProfileId::new(), "sessions?archived=false", &cursor),
+            ErrorCode::InvalidCursor
+        );
         for at in 0..cursor.len() {
             let mut flipped = cursor.clone().into_bytes();
             flipped[at] = if flipped[at] == b'A' { b'B' } else { b'A' };
             let flipped = String::from_utf8(flipped).unwrap();
             if flipped != cursor {
-                assert_eq!(code(profile_id, "sessions?archived=false", &flipped), ErrorCode::InvalidCursor, "{at}");
+                assert_eq!(
+                    code(profile_id, "sessions?archived=false", &flipped),
+                    ErrorCode::InvalidCursor,
+                    "{at}"
+                );
             }
         }
     }

@@ -23,7 +23,14 @@ pub(crate) type ApiResult<T> = Result<T, ApiError>;
 
 impl ApiError {
     pub(crate) fn new(code: ErrorCode) -> Self {
-        Self { code, detail: None, errors: Vec::new(), extra: Map::new(), retry_after: None, scope: None }
+        Self {
+            code,
+            detail: None,
+            errors: Vec::new(),
+            extra: Map::new(),
+            retry_after: None,
+            scope: None,
+        }
     }
 
     pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
@@ -38,26 +45,40 @@ impl ApiError {
 
     pub(crate) fn field(mut self, pointer: impl Into<String>, code: &str, detail: impl Into<String>) -> Self {
         let (pointer, detail) = (Some(pointer.into()), detail.into());
-        self.errors.push(FieldError { pointer, parameter: None, code: code.to_owned(), detail });
+        self.errors.push(FieldError {
+            pointer,
+            parameter: None,
+            code: code.to_owned(),
+            detail,
+        });
         self
     }
 
     pub(crate) fn parameter(mut self, name: &str, code: &str, detail: impl Into<String>) -> Self {
         let (parameter, detail) = (Some(name.to_owned()), detail.into());
-        self.errors.push(FieldError { pointer: None, parameter, code: code.to_owned(), detail });
+        self.errors.push(FieldError {
+            pointer: None,
+            parameter,
+            code: code.to_owned(),
+            detail,
+        });
         self
     }
 
     /// A body that is well-formed but wrong in one place.
     pub(crate) fn invalid(pointer: &str, detail: impl Into<String>) -> Self {
         let detail = detail.into();
-        Self::new(ErrorCode::ValidationFailed).detail(detail.clone()).field(pointer, "invalid", detail)
+        Self::new(ErrorCode::ValidationFailed)
+            .detail(detail.clone())
+            .field(pointer, "invalid", detail)
     }
 
     /// Something that comes in a later version.
     pub(crate) fn unsupported(parameter: &str) -> Self {
         let detail = format!("`{parameter}` is not supported yet: leave it out");
-        Self::new(ErrorCode::UnsupportedParameter).detail(detail.clone()).parameter(parameter, "unsupported", detail)
+        Self::new(ErrorCode::UnsupportedParameter)
+            .detail(detail.clone())
+            .parameter(parameter, "unsupported", detail)
     }
 
     pub(crate) fn insufficient_scope(scope: &'static str) -> Self {
@@ -74,7 +95,11 @@ impl ApiError {
     }
 
     pub(crate) fn not_found(self, code: ErrorCode) -> Self {
-        if self.code == ErrorCode::NotFound { Self::new(code) } else { self }
+        if self.code == ErrorCode::NotFound {
+            Self::new(code)
+        } else {
+            self
+        }
     }
 }
 
@@ -87,7 +112,10 @@ impl From<talaria_store::Error> for ApiError {
                 let links = talaria_openapi::runs::RunLinks::of(busy.run_id);
                 let links = json!({ "run": links.this, "stream": links.stream, "cancel": links.cancel });
                 Self::new(ErrorCode::SessionBusy)
-                    .detail(format!("{} is active: wait for it, cancel it, or send `on_busy: queue`", busy.run_id))
+                    .detail(format!(
+                        "{} is active: wait for it, cancel it, or send `on_busy: queue`",
+                        busy.run_id
+                    ))
                     .extra("active_run_id", busy.run_id.to_string())
                     .extra("active_run_status", json!(busy.status))
                     .extra("pending_interactions", json!([]))
@@ -96,7 +124,10 @@ impl From<talaria_store::Error> for ApiError {
                     .retry_after(2)
             }
             Error::QueueFull => Self::new(ErrorCode::QueueFull)
-                .detail(format!("{} inputs wait already: try again when some are done", talaria_store::MAX_QUEUE))
+                .detail(format!(
+                    "{} inputs wait already: try again when some are done",
+                    talaria_store::MAX_QUEUE
+                ))
                 .retry_after(5),
             Error::IdConflict => Self::new(ErrorCode::IdConflict).detail("the id is taken: choose another one"),
             Error::PreconditionFailed => Self::new(ErrorCode::PreconditionFailed)
@@ -117,12 +148,12 @@ impl From<talaria_agent::Error> for ApiError {
     fn from(error: talaria_agent::Error) -> Self {
         match error {
             talaria_agent::Error::Store(error) => error.into(),
-            talaria_agent::Error::TooManyRuns { .. } => {
-                Self::new(ErrorCode::TooManyRuns).detail(error.to_string()).retry_after(5)
-            }
-            talaria_agent::Error::Draining => {
-                Self::new(ErrorCode::Draining).detail("try again when the server is back").retry_after(5)
-            }
+            talaria_agent::Error::TooManyRuns { .. } => Self::new(ErrorCode::TooManyRuns)
+                .detail(error.to_string())
+                .retry_after(5),
+            talaria_agent::Error::Draining => Self::new(ErrorCode::Draining)
+                .detail("try again when the server is back")
+                .retry_after(5),
             talaria_agent::Error::UnknownModel { .. } => Self::invalid("/model", error.to_string()),
         }
     }
@@ -145,7 +176,10 @@ impl IntoResponse for ApiError {
         let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(&problem)).into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
         if let Some(seconds) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

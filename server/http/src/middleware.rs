@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -18,7 +19,10 @@ pub(crate) async fn around(State(state): State<AppState>, request: Request, next
     let begun = Instant::now();
     let request_id = request_id(request.headers());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let route = request.extensions().get::<MatchedPath>().map(|route| route.as_str().to_owned());
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map(|route| route.as_str().to_owned());
     let mut response = match refuse_foreign(&state.settings.hosts, request.headers(), request.uri()) {
         Some(error) => error.into_response(),
         None => next.run(request).await,
@@ -40,7 +44,10 @@ fn request_id(headers: &HeaderMap) -> String {
         let is_plain_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
         !text.is_empty() && text.len() <= MAX_REQUEST_ID && text.bytes().all(is_plain_byte)
     };
-    let given = headers.get("x-request-id").and_then(|value| value.to_str().ok()).filter(is_plain);
+    let given = headers
+        .get("x-request-id")
+        .and_then(|value| value.to_str().ok())
+        .filter(is_plain);
     given.map_or_else(|| talaria_openapi::ids::RunId::new().ulid().to_string(), str::to_owned)
 }
 
@@ -57,7 +64,10 @@ fn complete(response: Response, mut problem: Problem, request_id: &str, path: St
 }
 
 fn refuse_foreign(policy: &HostPolicy, headers: &HeaderMap, uri: &Uri) -> Option<ApiError> {
-    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).or_else(|| uri.authority().map(|a| a.as_str()));
+    let host = headers
+        .get(header::HOST)
+        .and_then(|value| value.to_str().ok())
+        .or_else(|| uri.authority().map(Authority::as_str));
     let host = host.map(without_port).unwrap_or_default();
     let is_known = |host: &str| policy.hosts.iter().any(|known| known.eq_ignore_ascii_case(host));
     if policy.is_loopback && !is_loopback_name(host) && !is_known(host) {
@@ -65,7 +75,9 @@ fn refuse_foreign(policy: &HostPolicy, headers: &HeaderMap, uri: &Uri) -> Option
         return Some(ApiError::new(ErrorCode::OriginNotAllowed).detail(detail));
     }
     let origin = headers.get(header::ORIGIN)?.to_str().unwrap_or_default();
-    let is_own = origin.split_once("://").is_some_and(|(_, authority)| without_port(authority) == host && is_loopback_name(host));
+    let is_own = origin
+        .split_once("://")
+        .is_some_and(|(_, authority)| without_port(authority) == host && is_loopback_name(host));
     if is_own || policy.origins.iter().any(|known| known == origin) {
         return None;
     }
@@ -81,7 +93,9 @@ fn without_port(authority: &str) -> &str {
 }
 
 fn is_loopback_name(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost") || host == "[::1]" || host.parse().is_ok_and(|ip: std::net::Ipv4Addr| ip.is_loopback())
+    host.eq_ignore_ascii_case("localhost")
+        || host == "[::1]"
+        || host.parse().is_ok_and(|ip: std::net::Ipv4Addr| ip.is_loopback())
 }
 
 #[cfg(test)]
@@ -95,7 +109,11 @@ mod tests {
             headers.insert(header::ORIGIN, origin.parse().unwrap());
         }
         let origins = vec!["https://chat.example.org".to_owned()];
-        let policy = HostPolicy { is_loopback: true, hosts: vec!["box.lan".to_owned()], origins };
+        let policy = HostPolicy {
+            is_loopback: true,
+            hosts: vec!["box.lan".to_owned()],
+            origins,
+        };
         refuse_foreign(&policy, &headers, &Uri::from_static("/v1/info")).is_some()
     }
 

@@ -23,7 +23,10 @@ impl Params {
 
     /// The value of a parameter, left in place.
     pub(crate) fn peek(&self, name: &str) -> Option<String> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+        self.0
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.clone())
     }
 
     /// The value of a parameter.
@@ -35,7 +38,9 @@ impl Params {
     /// The value of a parameter, read as a `T`.
     pub(crate) fn take_as<T: FromStr>(&mut self, name: &str, expected: &str) -> ApiResult<Option<T>> {
         let Some(text) = self.take(name) else { return Ok(None) };
-        text.parse().map(Some).map_err(|_| invalid(name, &format!("`{text}` is not {expected}")))
+        text.parse()
+            .map(Some)
+            .map_err(|_| invalid(name, &format!("`{text}` is not {expected}")))
     }
 
     /// The value of a parameter, read as one of the names of an enum.
@@ -48,8 +53,14 @@ impl Params {
 
     /// `limit`: 1 to 200, 50 when left out.
     pub(crate) fn take_limit(&mut self) -> ApiResult<u32> {
-        let limit = self.take_as("limit", "a number from 1 to 200")?.unwrap_or(DEFAULT_LIMIT);
-        if (1..=MAX_LIMIT).contains(&limit) { Ok(limit) } else { Err(invalid("limit", "must be from 1 to 200")) }
+        let limit = self
+            .take_as("limit", "a number from 1 to 200")?
+            .unwrap_or(DEFAULT_LIMIT);
+        if (1..=MAX_LIMIT).contains(&limit) {
+            Ok(limit)
+        } else {
+            Err(invalid("limit", "must be from 1 to 200"))
+        }
     }
 
     /// `order`: whether it is ascending.
@@ -75,7 +86,9 @@ impl Params {
         match self.0.into_iter().find(|(name, _)| name != "profile") {
             Some((name, _)) => {
                 let detail = format!("there is no parameter `{name}` here");
-                Err(ApiError::new(ErrorCode::UnknownField).detail(detail.clone()).parameter(&name, "unknown", detail))
+                Err(ApiError::new(ErrorCode::UnknownField)
+                    .detail(detail.clone())
+                    .parameter(&name, "unknown", detail))
             }
             None => Ok(()),
         }
@@ -83,5 +96,7 @@ impl Params {
 }
 
 pub(crate) fn invalid(name: &str, detail: &str) -> ApiError {
-    ApiError::new(ErrorCode::ValidationFailed).detail(format!("`{name}`: {detail}")).parameter(name, "invalid", detail)
+    ApiError::new(ErrorCode::ValidationFailed)
+        .detail(format!("`{name}`: {detail}"))
+        .parameter(name, "invalid", detail)
 }

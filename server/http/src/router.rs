@@ -35,7 +35,10 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(routes::health::readyz))
         .routes(routes!(routes::info::info))
         // Clients: sessions.
-        .routes(routes!(routes::sessions::create_session, routes::sessions::list_sessions))
+        .routes(routes!(
+            routes::sessions::create_session,
+            routes::sessions::list_sessions
+        ))
         .routes(routes!(
             routes::sessions::get_session,
             routes::sessions::update_session,
@@ -71,7 +74,10 @@ fn documented() -> OpenApiRouter<AppState> {
 #[must_use]
 pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = documented().into_openapi();
-    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("An API key, or <home>/token.")).build();
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("An API key, or <home>/token."))
+        .build();
     let components = document.components.get_or_insert_default();
     components.add_security_scheme("key", SecurityScheme::Http(bearer));
     document
@@ -85,7 +91,10 @@ pub fn router(state: AppState) -> Router {
         .merge(docs)
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(axum::middleware::from_fn_with_state(state.clone(), crate::middleware::around))
+        .layer(axum::middleware::from_fn_with_state(
+            state.clone(),
+            crate::middleware::around,
+        ))
         .with_state(state)
 }
 

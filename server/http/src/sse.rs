@@ -58,13 +58,25 @@ pub(crate) fn wanted(headers: &HeaderMap, params: &mut Params) -> ApiResult<Want
         Some("run") => Some(From::Run),
         Some(_) => return Err(invalid("from", "must be `start`, `now` or `run`")),
     };
-    let heartbeat = params.take_as("heartbeat", "a number from 5 to 60")?.unwrap_or(DEFAULT_HEARTBEAT);
+    let heartbeat = params
+        .take_as("heartbeat", "a number from 5 to 60")?
+        .unwrap_or(DEFAULT_HEARTBEAT);
     if !(5..=60).contains(&heartbeat) {
         return Err(invalid("heartbeat", "must be from 5 to 60"));
     }
-    let header = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?").to_owned());
-    let cursor = header.filter(|text| !text.is_empty()).or(after).map(|text| parse_cursor(&text)).transpose()?;
-    Ok(Wanted { cursor, from, heartbeat: Duration::from_secs(heartbeat) })
+    let header = headers
+        .get("last-event-id")
+        .map(|value| value.to_str().unwrap_or("?").to_owned());
+    let cursor = header
+        .filter(|text| !text.is_empty())
+        .or(after)
+        .map(|text| parse_cursor(&text))
+        .transpose()?;
+    Ok(Wanted {
+        cursor,
+        from,
+        heartbeat: Duration::from_secs(heartbeat),
+    })
 }
 
 fn parse_cursor(text: &str) -> ApiResult<i64> {
@@ -81,7 +93,9 @@ pub(crate) async fn stream(
     run_id: Option<RunId>,
     wanted: Wanted,
 ) -> ApiResult<Response> {
-    let place = state.open_stream().ok_or_else(|| ApiError::new(ErrorCode::TooManyStreams))?;
+    let place = state
+        .open_stream()
+        .ok_or_else(|| ApiError::new(ErrorCode::TooManyStreams))?;
     // Subscribe first, read second.
     let wakeups = state.settings.store.wakeups().subscribe(session.root_id);
     let start = start(state, session, run_id, &wanted).await?;
@@ -98,7 +112,10 @@ pub(crate) async fn stream(
         cursor: start.resume_from,
         heartbeat: wanted.heartbeat,
         until: Instant::now() + MAX_AGE,
-        token_until: caller.0.expires_at.map(|at| Timestamp::from_millis(at.as_millis() + TOKEN_GRACE_MILLIS)),
+        token_until: caller
+            .0
+            .expires_at
+            .map(|at| Timestamp::from_millis(at.as_millis() + TOKEN_GRACE_MILLIS)),
         is_done: false,
     };
     let head = reader.head(session, &start, &wanted);
@@ -136,10 +153,20 @@ async fn start(state: &AppState, session: &Session, run_id: Option<RunId>, wante
             None
         };
         if let Some(reason) = reset {
-            return Ok(Start { resume_from: head_seq, status: StreamStatus::Reset, reset: Some(reason), is_over: false });
+            return Ok(Start {
+                resume_from: head_seq,
+                status: StreamStatus::Reset,
+                reset: Some(reason),
+                is_over: false,
+            });
         }
         let is_over = run.is_some_and(|run| run.status.is_ended() && run.last_seq.is_some_and(|last| cursor >= last));
-        return Ok(Start { resume_from: cursor, status: StreamStatus::Resumed, reset: None, is_over });
+        return Ok(Start {
+            resume_from: cursor,
+            status: StreamStatus::Resumed,
+            reset: None,
+            is_over,
+        });
     }
     let first_of_run = run.and_then(|run| run.first_seq).map(|first| first - 1);
     let resume_from = match (wanted.from, first_of_run) {
@@ -148,7 +175,12 @@ async fn start(state: &AppState, session: &Session, run_id: Option<RunId>, wante
         (Some(From::Run) | None, Some(before_run)) => before_run,
         (Some(From::Run) | None, None) => head_seq,
     };
-    Ok(Start { resume_from, status: StreamStatus::New, reset: None, is_over: false })
+    Ok(Start {
+        resume_from,
+        status: StreamStatus::New,
+        reset: None,
+        is_over: false,
+    })
 }
 
 struct Reader {
@@ -185,7 +217,12 @@ impl Reader {
         if let Some(reason) = start.reset {
             let snapshot_url = format!("/v1/sessions/{}/snapshot", session.id);
             let (oldest_seq, head_seq) = (session.oldest_seq, start.resume_from);
-            let reset = ControlEvent::StreamReset { reason, oldest_seq, head_seq, snapshot_url };
+            let reset = ControlEvent::StreamReset {
+                reason,
+                oldest_seq,
+                head_seq,
+                snapshot_url,
+            };
             push_control(&mut bytes, Some(head_seq), &reset);
         }
         bytes
@@ -270,17 +307,33 @@ impl Reader {
         let jitter = u64::from(RunId::new().ulid().random().to_le_bytes()[0]) * 3_000 / 256;
         let retry_ms = reconnect.then_some(2_000 + jitter);
         let mut bytes = Vec::new();
-        push_control(&mut bytes, Some(self.cursor), &ControlEvent::StreamEnd { reason, seq: self.cursor, reconnect, retry_ms });
+        push_control(
+            &mut bytes,
+            Some(self.cursor),
+            &ControlEvent::StreamEnd {
+                reason,
+                seq: self.cursor,
+                reconnect,
+                retry_ms,
+            },
+        );
         bytes
     }
 }
 
 fn is_terminal(event_type: &str) -> bool {
-    matches!(event_type, "run.completed" | "run.failed" | "run.cancelled" | "run.interrupted")
+    matches!(
+        event_type,
+        "run.completed" | "run.failed" | "run.cancelled" | "run.interrupted"
+    )
 }
 
 fn push_event(bytes: &mut Vec<u8>, event: &StoredEvent) {
-    let StoredEvent { seq, event_type, payload } = event;
+    let StoredEvent {
+        seq,
+        event_type,
+        payload,
+    } = event;
     bytes.extend_from_slice(format!("id: {seq}\nevent: {event_type}\ndata: ").as_bytes());
     bytes.extend_from_slice(payload.as_bytes());
     bytes.extend_from_slice(b"\n\n");
@@ -298,7 +351,10 @@ fn response(body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, no-transform"),
+    );
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }

@@ -73,7 +73,11 @@ impl AppState {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let cursor_key = Arc::new(CursorKey::new(settings.cursor_secret));
-        Self { settings: Arc::new(settings), cursor_key, streams: Arc::default() }
+        Self {
+            settings: Arc::new(settings),
+            cursor_key,
+            streams: Arc::default(),
+        }
     }
 
     /// Takes a place for one stream; gives it back when dropped. `None` when all are taken.
@@ -95,5 +99,8 @@ impl Drop for StreamPlace {
 
 /// SHA-256 in hexadecimal.
 pub(crate) fn sha256_hex(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }

@@ -18,14 +18,20 @@ impl Models {
     /// These providers, and the demo.
     #[must_use]
     pub fn new(mut providers: BTreeMap<String, Arc<dyn ModelClient>>) -> Self {
-        providers.entry("demo".to_owned()).or_insert_with(|| Arc::new(Demo::new(Duration::ZERO)));
-        Self { providers: Arc::new(providers) }
+        providers
+            .entry("demo".to_owned())
+            .or_insert_with(|| Arc::new(Demo::new(Duration::ZERO)));
+        Self {
+            providers: Arc::new(providers),
+        }
     }
 
     /// The client of `provider/model`, and the provider's own name of the model, which may hold slashes itself.
     #[must_use]
     pub fn resolve(&self, name: &str) -> Option<(Arc<dyn ModelClient>, String)> {
         let (provider, model) = name.split_once('/').filter(|(_, model)| !model.is_empty())?;
-        self.providers.get(provider).map(|client| (Arc::clone(client), model.to_owned()))
+        self.providers
+            .get(provider)
+            .map(|client| (Arc::clone(client), model.to_owned()))
     }
 }

@@ -17,14 +17,30 @@ struct Row {
 const TABLE: &[Row] = &[
     Row {
         statuses: &[],
-        phrases: &["content_filter", "content policy", "usage policies", "flagged by", "safety system"],
+        phrases: &[
+            "content_filter",
+            "content policy",
+            "usage policies",
+            "flagged by",
+            "safety system",
+        ],
         reason: FailureReason::ContentPolicy,
         example: "Your request was flagged by our safety system",
     },
     Row {
         statuses: &[402, 403, 429, 0],
-        phrases: &["insufficient_quota", "exceeded your current quota", "insufficient credits", "insufficient balance",
-            "credit balance", "billing", "payment required", "out of funds", "key limit exceeded", "spending limit"],
+        phrases: &[
+            "insufficient_quota",
+            "exceeded your current quota",
+            "insufficient credits",
+            "insufficient balance",
+            "credit balance",
+            "billing",
+            "payment required",
+            "out of funds",
+            "key limit exceeded",
+            "spending limit",
+        ],
         reason: FailureReason::Billing,
         example: "You exceeded your current quota, please check your plan",
     },
@@ -36,32 +52,70 @@ const TABLE: &[Row] = &[
     },
     Row {
         statuses: &[400, 413, 500, 502, 503, 0],
-        phrases: &["context length", "context_length_exceeded", "context size", "maximum context", "context window",
-            "prompt is too long", "too many tokens", "reduce the length", "input is too long", "max_model_len", "上下文长度", "超过最大长度"],
+        phrases: &[
+            "context length",
+            "context_length_exceeded",
+            "context size",
+            "maximum context",
+            "context window",
+            "prompt is too long",
+            "too many tokens",
+            "reduce the length",
+            "input is too long",
+            "max_model_len",
+            "上下文长度",
+            "超过最大长度",
+        ],
         reason: FailureReason::ContextOverflow,
         example: "This model's maximum context length is 8192 tokens",
     },
     Row {
         statuses: &[400, 404, 0],
-        phrases: &["model_not_found", "model not found", "not a valid model", "no such model", "unknown model", "does not exist"],
+        phrases: &[
+            "model_not_found",
+            "model not found",
+            "not a valid model",
+            "no such model",
+            "unknown model",
+            "does not exist",
+        ],
         reason: FailureReason::ModelNotFound,
         example: "The model `gpt-9` does not exist",
     },
     Row {
         statuses: &[400, 0],
-        phrases: &["rate limit", "rate_limit", "too many requests", "requests per minute", "tokens per minute", "throttl"],
+        phrases: &[
+            "rate limit",
+            "rate_limit",
+            "too many requests",
+            "requests per minute",
+            "tokens per minute",
+            "throttl",
+        ],
         reason: FailureReason::RateLimited,
         example: "Rate limit reached: too many requests per minute",
     },
     Row {
         statuses: &[400, 403, 0],
-        phrases: &["invalid api key", "invalid_api_key", "incorrect api key", "unauthorized", "authentication"],
+        phrases: &[
+            "invalid api key",
+            "invalid_api_key",
+            "incorrect api key",
+            "unauthorized",
+            "authentication",
+        ],
         reason: FailureReason::Auth,
         example: "Incorrect API key provided",
     },
     Row {
         statuses: &[500, 502, 0],
-        phrases: &["invalid_request_error", "unknown parameter", "unsupported parameter", "validation error", "invalid request"],
+        phrases: &[
+            "invalid_request_error",
+            "unknown parameter",
+            "unsupported parameter",
+            "validation error",
+            "invalid request",
+        ],
         reason: FailureReason::BadRequest,
         example: "invalid_request_error: unknown parameter `foo`",
     },
@@ -88,7 +142,8 @@ fn answered(status: Option<u16>, body: &str) -> FailureReason {
         _ => {}
     }
     let fits = |row: &&Row| {
-        (row.statuses.is_empty() || row.statuses.contains(&status)) && row.phrases.iter().any(|phrase| body.contains(phrase))
+        (row.statuses.is_empty() || row.statuses.contains(&status))
+            && row.phrases.iter().any(|phrase| body.contains(phrase))
     };
     if let Some(row) = TABLE.iter().find(fits) {
         return row.reason;
@@ -110,23 +165,35 @@ fn answered(status: Option<u16>, body: &str) -> FailureReason {
 pub(crate) fn flags(reason: FailureReason) -> FailureFlags {
     let none = FailureFlags::default();
     match reason {
-        FailureReason::Auth | FailureReason::Billing => {
-            FailureFlags { should_rotate_credential: true, should_fallback: true, ..none }
-        }
-        FailureReason::RateLimited => {
-            FailureFlags { retryable: true, should_rotate_credential: true, should_fallback: true, ..none }
-        }
+        FailureReason::Auth | FailureReason::Billing => FailureFlags {
+            should_rotate_credential: true,
+            should_fallback: true,
+            ..none
+        },
+        FailureReason::RateLimited => FailureFlags {
+            retryable: true,
+            should_rotate_credential: true,
+            should_fallback: true,
+            ..none
+        },
         FailureReason::Overloaded
         | FailureReason::ServerError
         | FailureReason::Network
         | FailureReason::Timeout
         | FailureReason::MalformedStream
-        | FailureReason::Unknown => FailureFlags { retryable: true, ..none },
+        | FailureReason::Unknown => FailureFlags {
+            retryable: true,
+            ..none
+        },
         // Retryable only once it is shorter: the same request fails again.
-        FailureReason::ContextOverflow | FailureReason::PayloadTooLarge => FailureFlags { should_compress: true, ..none },
-        FailureReason::ModelNotFound | FailureReason::ContentPolicy | FailureReason::BadRequest => {
-            FailureFlags { should_fallback: true, ..none }
-        }
+        FailureReason::ContextOverflow | FailureReason::PayloadTooLarge => FailureFlags {
+            should_compress: true,
+            ..none
+        },
+        FailureReason::ModelNotFound | FailureReason::ContentPolicy | FailureReason::BadRequest => FailureFlags {
+            should_fallback: true,
+            ..none
+        },
         FailureReason::Certificate => none,
     }
 }
@@ -136,7 +203,9 @@ pub(crate) fn advice(reason: FailureReason) -> &'static str {
     match reason {
         FailureReason::Auth => ". Check `api_key` of this provider in config.yaml",
         FailureReason::Billing => ". Add credit there, or use another provider",
-        FailureReason::ContextOverflow | FailureReason::PayloadTooLarge => ". The conversation is too long for this model: begin a new session",
+        FailureReason::ContextOverflow | FailureReason::PayloadTooLarge => {
+            ". The conversation is too long for this model: begin a new session"
+        }
         FailureReason::ModelNotFound => ". Check `model` in config.yaml",
         FailureReason::Certificate => ". Check the provider's address and the host's clock and certificates",
         FailureReason::Network => ". Check `base_url` of this provider and the network",
@@ -156,13 +225,21 @@ mod tests {
     use super::*;
 
     fn classify(status: u16, body: &str) -> FailureReason {
-        reason(&Kind::Answered { status: Some(status), body: body.to_owned() })
+        reason(&Kind::Answered {
+            status: Some(status),
+            body: body.to_owned(),
+        })
     }
 
     #[test]
     fn row_r3_every_row_fits_its_example() {
         for row in TABLE {
-            let status = row.statuses.iter().copied().find(|status| ![0, 402].contains(status)).unwrap_or(400);
+            let status = row
+                .statuses
+                .iter()
+                .copied()
+                .find(|status| ![0, 402].contains(status))
+                .unwrap_or(400);
             assert_eq!(classify(status, row.example), row.reason, "{}", row.example);
         }
     }
@@ -183,7 +260,10 @@ mod tests {
         ] {
             assert_eq!(classify(status, "?"), expected, "{status}");
         }
-        assert!(!flags(FailureReason::Billing).retryable, "fault_f12: no credit is not retried");
+        assert!(
+            !flags(FailureReason::Billing).retryable,
+            "fault_f12: no credit is not retried"
+        );
         assert!(flags(FailureReason::RateLimited).retryable);
     }
 }

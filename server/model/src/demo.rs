@@ -16,9 +16,18 @@ const SHOWN_LINES: usize = 40;
 /// Most words of a load test.
 const MAX_WORDS: usize = 100_000;
 /// Files that say what a project is, the best first.
-const ABOUT: &[&str] = &["README.md", "README.txt", "README", "readme.md", "Cargo.toml", "package.json", "pyproject.toml"];
+const ABOUT: &[&str] = &[
+    "README.md",
+    "README.txt",
+    "README",
+    "readme.md",
+    "Cargo.toml",
+    "package.json",
+    "pyproject.toml",
+];
 
-const INTRODUCTION: &str = "I am Talaria's built-in demo model: I can do little, but what I do, I do with the real tools.\n\n";
+const INTRODUCTION: &str =
+    "I am Talaria's built-in demo model: I can do little, but what I do, I do with the real tools.\n\n";
 const HELP: &str = "I don't understand that. I am the built-in demo model, and understand only these:\n\n\
 - `list the files here`\n\
 - `read README.md`\n\
@@ -65,12 +74,20 @@ impl ModelClient for Demo {
             Move::Call(name, arguments) => {
                 let (id, json) = (format!("demo_{}", request.messages.len()), arguments.to_string());
                 let tokens = estimate(&json);
-                events.push(ModelEvent::CallStarted { index: 0, id, name: name.to_owned() });
+                events.push(ModelEvent::CallStarted {
+                    index: 0,
+                    id,
+                    name: name.to_owned(),
+                });
                 events.push(ModelEvent::CallArguments { index: 0, json });
                 (tokens, FinishReason::ToolCalls)
             }
         };
-        events.push(ModelEvent::Usage(Usage { input_tokens, output_tokens, ..Usage::default() }));
+        events.push(ModelEvent::Usage(Usage {
+            input_tokens,
+            output_tokens,
+            ..Usage::default()
+        }));
         events.push(ModelEvent::Finished(finish));
         let delay = self.token_delay;
         let stream = futures_util::stream::iter(events).then(move |event| async move {
@@ -92,7 +109,9 @@ fn estimate(text: &str) -> u64 {
 
 fn length(message: &ModelMessage) -> u64 {
     match message {
-        ModelMessage::User { text } | ModelMessage::Assistant { text, .. } | ModelMessage::Tool { text, .. } => estimate(text),
+        ModelMessage::User { text } | ModelMessage::Assistant { text, .. } | ModelMessage::Tool { text, .. } => {
+            estimate(text)
+        }
     }
 }
 
@@ -102,12 +121,18 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 }
 
 fn decide(request: &ModelRequest) -> Move {
-    let asked = request.messages.iter().rposition(|message| matches!(message, ModelMessage::User { .. }));
+    let asked = request
+        .messages
+        .iter()
+        .rposition(|message| matches!(message, ModelMessage::User { .. }));
     let Some(ModelMessage::User { text }) = asked.and_then(|at| request.messages.get(at)) else {
         return Move::Say(HELP.to_owned());
     };
     let since = request.messages.get(asked.unwrap_or(0) + 1..).unwrap_or_default();
-    let said_before = request.messages.iter().any(|message| matches!(message, ModelMessage::Assistant { .. }));
+    let said_before = request
+        .messages
+        .iter()
+        .any(|message| matches!(message, ModelMessage::Assistant { .. }));
     let results: Vec<&str> = since
         .iter()
         .filter_map(|message| match message {
@@ -118,9 +143,16 @@ fn decide(request: &ModelRequest) -> Move {
     let next = answer(text, &results, request);
     let can_call = |name: &str| request.tools.iter().any(|tool| tool.name == name);
     match next {
-        Move::Call(name, _) if !can_call(name) => Move::Say(format!("I would use the tool `{name}`, but it isn't available here.\n")),
+        Move::Call(name, _) if !can_call(name) => {
+            Move::Say(format!("I would use the tool `{name}`, but it isn't available here.\n"))
+        }
         // The first answer of a conversation says what speaks.
-        Move::Say(text) if text != HELP && !is_load_test(&text) && !(said_before && results.is_empty()) && first_answer(request) => {
+        Move::Say(text)
+            if text != HELP
+                && !is_load_test(&text)
+                && !(said_before && results.is_empty())
+                && first_answer(request) =>
+        {
             Move::Say(format!("{INTRODUCTION}{text}"))
         }
         other => other,
@@ -128,7 +160,10 @@ fn decide(request: &ModelRequest) -> Move {
 }
 
 fn first_answer(request: &ModelRequest) -> bool {
-    !request.messages.iter().any(|message| matches!(message, ModelMessage::Assistant { calls, .. } if calls.is_empty()))
+    !request
+        .messages
+        .iter()
+        .any(|message| matches!(message, ModelMessage::Assistant { calls, .. } if calls.is_empty()))
 }
 
 fn is_load_test(text: &str) -> bool {
@@ -138,8 +173,14 @@ fn is_load_test(text: &str) -> bool {
 fn answer(asked: &str, results: &[&str], request: &ModelRequest) -> Move {
     let asked = asked.trim();
     let lower = asked.to_lowercase();
-    if let Some(count) = lower.strip_prefix("say ").and_then(|rest| rest.strip_suffix(" words")).and_then(|count| count.parse().ok()) {
-        let said: Vec<String> = (1..=usize::min(count, MAX_WORDS)).map(|index| format!("word{index}")).collect();
+    if let Some(count) = lower
+        .strip_prefix("say ")
+        .and_then(|rest| rest.strip_suffix(" words"))
+        .and_then(|count| count.parse().ok())
+    {
+        let said: Vec<String> = (1..=usize::min(count, MAX_WORDS))
+            .map(|index| format!("word{index}"))
+            .collect();
         return Move::Say(said.join(" "));
     }
     if let Some(topic) = after(&lower, "what did i say about ") {
@@ -152,12 +193,18 @@ fn answer(asked: &str, results: &[&str], request: &ModelRequest) -> Move {
     if wants_list {
         return list(&lower, results);
     }
-    if let Some(what) = ["read ", "show me ", "show "].iter().find_map(|verb| lower.strip_prefix(verb)) {
+    if let Some(what) = ["read ", "show me ", "show "]
+        .iter()
+        .find_map(|verb| lower.strip_prefix(verb))
+    {
         // Cut from the original: a name keeps its capitals.
         let name = asked.get(asked.len() - what.len()..).unwrap_or(what);
         return read(name.trim().trim_end_matches(['.', '?', '!']), results);
     }
-    if let Some(what) = ["find ", "search for ", "search "].iter().find_map(|verb| lower.strip_prefix(verb)) {
+    if let Some(what) = ["find ", "search for ", "search "]
+        .iter()
+        .find_map(|verb| lower.strip_prefix(verb))
+    {
         let named = asked.get(asked.len() - what.len()..).unwrap_or(what);
         return find(named, results);
     }
@@ -165,14 +212,21 @@ fn answer(asked: &str, results: &[&str], request: &ModelRequest) -> Move {
 }
 
 fn after<'a>(text: &'a str, phrase: &str) -> Option<&'a str> {
-    text.split_once(phrase).map(|(_, rest)| rest.trim().trim_end_matches(['?', '.', '!'])).filter(|rest| !rest.is_empty())
+    text.split_once(phrase)
+        .map(|(_, rest)| rest.trim().trim_end_matches(['?', '.', '!']))
+        .filter(|rest| !rest.is_empty())
 }
 
 fn recall(topic: &str, request: &ModelRequest) -> String {
-    let earlier = request.messages.iter().rev().skip(1).filter_map(|message| match message {
-        ModelMessage::User { text } if text.to_lowercase().contains(topic) => Some(text.as_str()),
-        _ => None,
-    });
+    let earlier = request
+        .messages
+        .iter()
+        .rev()
+        .skip(1)
+        .filter_map(|message| match message {
+            ModelMessage::User { text } if text.to_lowercase().contains(topic) => Some(text.as_str()),
+            _ => None,
+        });
     match earlier.take(3).map(|text| format!("> {text}\n")).collect::<String>() {
         quotes if quotes.is_empty() => format!("You said nothing about “{topic}” in this conversation.\n"),
         quotes => format!("About “{topic}” you said:\n\n{quotes}"),
@@ -190,7 +244,10 @@ fn write(asked: &str, results: &[&str]) -> Move {
         (None, Some((content, name))) => (name, content),
         (None, None) => return Move::Say("Say it like this: `write notes.txt: what to write`.\n".to_owned()),
     };
-    Move::Call("write_file", json!({"path": name.trim(), "content": format!("{}\n", content.trim())}))
+    Move::Call(
+        "write_file",
+        json!({"path": name.trim(), "content": format!("{}\n", content.trim())}),
+    )
 }
 
 fn list(lower: &str, results: &[&str]) -> Move {
@@ -208,14 +265,24 @@ fn list(lower: &str, results: &[&str]) -> Move {
 
 fn files(listing: &str) -> String {
     let names: Vec<&str> = listing.lines().filter(|line| !line.starts_with('(')).collect();
-    let shown: String = names.iter().take(SHOWN_LINES).map(|name| format!("- `{name}`\n")).collect();
-    let rest = if names.len() > SHOWN_LINES || listing.contains("(more") { "\nThere are more; I show the first ones.\n" } else { "" };
+    let shown: String = names
+        .iter()
+        .take(SHOWN_LINES)
+        .map(|name| format!("- `{name}`\n"))
+        .collect();
+    let rest = if names.len() > SHOWN_LINES || listing.contains("(more") {
+        "\nThere are more; I show the first ones.\n"
+    } else {
+        ""
+    };
     format!("These files are here:\n\n{shown}{rest}")
 }
 
 /// Heading and first paragraph of a file that was read.
 fn describe(name: &str, content: &str) -> String {
-    let lines = content.lines().map(|line| line.split_once('|').map_or(line, |(_, text)| text).trim());
+    let lines = content
+        .lines()
+        .map(|line| line.split_once('|').map_or(line, |(_, text)| text).trim());
     let mut heading = None;
     let mut paragraph = Vec::new();
     for line in lines {
@@ -227,7 +294,10 @@ fn describe(name: &str, content: &str) -> String {
         }
     }
     let heading = heading.map(|heading| format!("**{heading}**: ")).unwrap_or_default();
-    format!("What this project is, as `{name}` says it:\n\n{heading}{}\n", paragraph.join(" "))
+    format!(
+        "What this project is, as `{name}` says it:\n\n{heading}{}\n",
+        paragraph.join(" ")
+    )
 }
 
 fn read(name: &str, results: &[&str]) -> Move {
@@ -239,8 +309,15 @@ fn read(name: &str, results: &[&str]) -> Move {
 
 fn find(what: &str, results: &[&str]) -> Move {
     let lower = what.to_lowercase();
-    let end = [" in the files", " in files", " in this project", " here"].iter().find_map(|end| lower.rfind(end)).unwrap_or(what.len());
-    let wanted = what.get(..end).unwrap_or(what).trim().trim_matches(['"', '`', '“', '”']);
+    let end = [" in the files", " in files", " in this project", " here"]
+        .iter()
+        .find_map(|end| lower.rfind(end))
+        .unwrap_or(what.len());
+    let wanted = what
+        .get(..end)
+        .unwrap_or(what)
+        .trim()
+        .trim_matches(['"', '`', '“', '”']);
     match results.first() {
         None => Move::Call("search_files", json!({"pattern": wanted})),
         Some(found) => Move::Say(format!("This is where `{wanted}` stands:\n\n{}", quote(found))),
@@ -249,7 +326,11 @@ fn find(what: &str, results: &[&str]) -> Move {
 
 fn quote(text: &str) -> String {
     let lines: Vec<&str> = text.lines().take(SHOWN_LINES).collect();
-    let rest = if text.lines().count() > SHOWN_LINES { "\n…" } else { "" };
+    let rest = if text.lines().count() > SHOWN_LINES {
+        "\n…"
+    } else {
+        ""
+    };
     format!("````\n{}{rest}\n````\n", lines.join("\n"))
 }
 
@@ -260,9 +341,19 @@ mod tests {
     use super::*;
 
     fn request(messages: Vec<ModelMessage>) -> ModelRequest {
-        let tool = |name: &str| ModelTool { name: name.to_owned(), description: String::new(), parameters: json!({}) };
+        let tool = |name: &str| ModelTool {
+            name: name.to_owned(),
+            description: String::new(),
+            parameters: json!({}),
+        };
         let tools = ["read_file", "write_file", "search_files"].map(tool).to_vec();
-        ModelRequest { model: "demo".to_owned(), system: String::new(), messages, tools, max_output_tokens: None }
+        ModelRequest {
+            model: "demo".to_owned(),
+            system: String::new(),
+            messages,
+            tools,
+            max_output_tokens: None,
+        }
     }
 
     fn user(text: &str) -> ModelMessage {
@@ -270,19 +361,44 @@ mod tests {
     }
 
     fn called(name: &str, result: &str) -> [ModelMessage; 2] {
-        let call = ModelCall { id: "c".to_owned(), name: name.to_owned(), arguments: "{}".to_owned() };
-        let result = ModelMessage::Tool { call_id: "c".to_owned(), text: result.to_owned() };
-        [ModelMessage::Assistant { text: String::new(), calls: vec![call] }, result]
+        let call = ModelCall {
+            id: "c".to_owned(),
+            name: name.to_owned(),
+            arguments: "{}".to_owned(),
+        };
+        let result = ModelMessage::Tool {
+            call_id: "c".to_owned(),
+            text: result.to_owned(),
+        };
+        [
+            ModelMessage::Assistant {
+                text: String::new(),
+                calls: vec![call],
+            },
+            result,
+        ]
     }
 
     #[test]
     fn requests_become_calls() {
         for (asked, expected) in [
-            ("list the files here", Move::Call("search_files", json!({"pattern": "*", "target": "files"}))),
+            (
+                "list the files here",
+                Move::Call("search_files", json!({"pattern": "*", "target": "files"})),
+            ),
             ("Read README.md.", Move::Call("read_file", json!({"path": "README.md"}))),
-            ("write a.txt: Hello World", Move::Call("write_file", json!({"path": "a.txt", "content": "Hello World\n"}))),
-            ("Write hello to a.txt", Move::Call("write_file", json!({"path": "a.txt", "content": "hello\n"}))),
-            ("find TODO in the files", Move::Call("search_files", json!({"pattern": "TODO"}))),
+            (
+                "write a.txt: Hello World",
+                Move::Call("write_file", json!({"path": "a.txt", "content": "Hello World\n"})),
+            ),
+            (
+                "Write hello to a.txt",
+                Move::Call("write_file", json!({"path": "a.txt", "content": "hello\n"})),
+            ),
+            (
+                "find TODO in the files",
+                Move::Call("search_files", json!({"pattern": "TODO"})),
+            ),
         ] {
             assert_eq!(decide(&request(vec![user(asked)])), expected, "{asked}");
         }
@@ -292,15 +408,27 @@ mod tests {
     fn results_become_answers() {
         let mut messages = vec![user("list the files here and tell me what this project is")];
         messages.extend(called("search_files", "README.md\nsrc/main.rs"));
-        assert_eq!(decide(&request(messages.clone())), Move::Call("read_file", json!({"path": "README.md", "limit": 40})));
+        assert_eq!(
+            decide(&request(messages.clone())),
+            Move::Call("read_file", json!({"path": "README.md", "limit": 40}))
+        );
         messages.extend(called("read_file", "1|# Thing\n2|\n3|It does\n4|things.\n5|\n6|More."));
-        let Move::Say(text) = decide(&request(messages)) else { panic!("an answer") };
-        assert!(text.starts_with(INTRODUCTION) && text.contains("**Thing**: It does things.") && text.contains("- `src/main.rs`"), "{text}");
+        let Move::Say(text) = decide(&request(messages)) else {
+            panic!("an answer")
+        };
+        assert!(
+            text.starts_with(INTRODUCTION)
+                && text.contains("**Thing**: It does things.")
+                && text.contains("- `src/main.rs`"),
+            "{text}"
+        );
     }
 
     #[test]
     fn anything_else_is_answered_honestly() {
-        assert!(matches!(decide(&request(vec![user("write me a poem")])), Move::Say(text) if text.contains("Say it like this")));
+        assert!(
+            matches!(decide(&request(vec![user("write me a poem")])), Move::Say(text) if text.contains("Say it like this"))
+        );
         assert_eq!(decide(&request(vec![user("how are you?")])), Move::Say(HELP.to_owned()));
         let mut without_tools = request(vec![user("read x")]);
         without_tools.tools.clear();
@@ -309,16 +437,28 @@ mod tests {
 
     #[test]
     fn it_recalls_what_was_said() {
-        let answered = ModelMessage::Assistant { text: "ok".to_owned(), calls: Vec::new() };
+        let answered = ModelMessage::Assistant {
+            text: "ok".to_owned(),
+            calls: Vec::new(),
+        };
         let messages = vec![user("I like green tea"), answered, user("What did I say about tea?")];
         assert!(matches!(decide(&request(messages)), Move::Say(text) if text.contains("> I like green tea")));
     }
 
     #[tokio::test]
     async fn it_streams_word_by_word() {
-        let stream = Demo::new(Duration::ZERO).stream(request(vec![user("say 3 words")])).await.unwrap();
+        let stream = Demo::new(Duration::ZERO)
+            .stream(request(vec![user("say 3 words")]))
+            .await
+            .unwrap();
         let events: Vec<ModelEvent> = stream.map(Result::unwrap).collect().await;
-        let texts: Vec<_> = events.iter().filter_map(|event| match event { ModelEvent::Text(text) => Some(text.as_str()), _ => None }).collect();
+        let texts: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event {
+                ModelEvent::Text(text) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
         assert_eq!(texts, ["word1 ", "word2 ", "word3"]);
         assert_eq!(events.last(), Some(&ModelEvent::Finished(FinishReason::Stop)));
     }

@@ -45,7 +45,10 @@ impl Error {
         let reason = classify::reason(&self.kind);
         let provider = &self.provider;
         let what = match &self.kind {
-            Kind::Answered { status: Some(status), body } => format!("{provider} answered {status}: {body}"),
+            Kind::Answered {
+                status: Some(status),
+                body,
+            } => format!("{provider} answered {status}: {body}"),
             Kind::Answered { status: None, body } => format!("{provider} reported an error: {body}"),
             Kind::Network(detail) => format!("{provider} can't be reached: {detail}"),
             Kind::Certificate(detail) => format!("the certificate of {provider} isn't trusted: {detail}"),

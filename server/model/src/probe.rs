@@ -42,8 +42,15 @@ async fn ask(port: u16, provider: &'static str) -> Option<FoundServer> {
     let connected = tokio::time::timeout(PATIENCE, tokio::net::TcpStream::connect(("127.0.0.1", port))).await;
     drop(connected.ok()?.ok()?);
     let base_url = format!("http://127.0.0.1:{port}/v1");
-    let request = http_client::client().ok()?.get(format!("{base_url}/models")).timeout(PATIENCE);
+    let request = http_client::client()
+        .ok()?
+        .get(format!("{base_url}/models"))
+        .timeout(PATIENCE);
     let list: ModelList = request.send().await.ok()?.error_for_status().ok()?.json().await.ok()?;
     let model = list.data.into_iter().next()?.id;
-    Some(FoundServer { provider, base_url, model })
+    Some(FoundServer {
+        provider,
+        base_url,
+        model,
+    })
 }

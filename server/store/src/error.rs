@@ -77,9 +77,13 @@ impl From<sqlx::Error> for Error {
         match &error {
             sqlx::Error::RowNotFound => Self::NotFound,
             sqlx::Error::Database(database)
-                if database.is_unique_violation() || database.is_foreign_key_violation() || database.is_check_violation() =>
+                if database.is_unique_violation()
+                    || database.is_foreign_key_violation()
+                    || database.is_check_violation() =>
             {
-                Self::Conflict { constraint: database.message().to_owned() }
+                Self::Conflict {
+                    constraint: database.message().to_owned(),
+                }
             }
             _ => Self::Unavailable(error.to_string()),
         }

@@ -1,6 +1,6 @@
 //! The log: numbering, the exact bytes that streams send, reading.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sqlx::Row as _;
 use talaria_openapi::events::{EventBody, MAX_EVENT_STRING_BYTES};
 use talaria_openapi::ids::{ProfileId, RunId, SessionId};
@@ -63,7 +63,11 @@ impl Store {
                     .ok_or(Error::Fenced)?;
                     let root_id = id(row.get(0))?;
                     let head: i64 = row.get(1);
-                    let place = Place { root_id, session_id, run_id: Some(run_id) };
+                    let place = Place {
+                        root_id,
+                        session_id,
+                        run_id: Some(run_id),
+                    };
                     for (seq, body) in (head - count + 1..).zip(&events) {
                         tx.insert_event(place, seq, body).await?;
                     }
@@ -99,7 +103,11 @@ impl Store {
         .await?;
         let events = rows
             .into_iter()
-            .map(|row| StoredEvent { seq: row.get(0), event_type: row.get(1), payload: row.get(2) })
+            .map(|row| StoredEvent {
+                seq: row.get(0),
+                event_type: row.get(1),
+                payload: row.get(2),
+            })
             .collect();
         Ok(EventPage { events, head_seq })
     }
@@ -127,10 +135,18 @@ impl Store {
         .await?;
         row.map(|row| {
             let body = EventBody::SessionDeleted { by: row.get(1) };
-            let place = Place { root_id, session_id: root_id, run_id: None };
+            let place = Place {
+                root_id,
+                session_id: root_id,
+                run_id: None,
+            };
             let seq = row.get(0);
             let payload = payload(place, seq, Timestamp::from_millis(row.get(2)), &body)?;
-            Ok(StoredEvent { seq, event_type: body.event_type().to_owned(), payload })
+            Ok(StoredEvent {
+                seq,
+                event_type: body.event_type().to_owned(),
+                payload,
+            })
         })
         .transpose()
     }
@@ -171,14 +187,18 @@ impl Tx {
 
 /// The bytes that are stored and sent: envelope first, then the body's own fields.
 fn payload(place: Place, seq: i64, at: Timestamp, body: &EventBody) -> Result<String> {
-    let mut text = to_json(body)?;
-    if text.len() > MAX_EVENT_STRING_BYTES {
-        text = shortened(&text, &whole_is_at(place, body))?;
-    }
     let event_type = body.event_type();
-    let fields = text.strip_prefix(&format!(r#"{{"type":"{event_type}""#)).ok_or(Error::Corrupt { what: "event" })?;
+    let text = to_json(body)?;
+    let fields = if text.len() > MAX_EVENT_STRING_BYTES {
+        shortened(&text, &whole_is_at(place, body))?
+    } else {
+        let fields = text.strip_prefix(&format!(r#"{{"type":"{event_type}""#));
+        fields.ok_or(Error::Corrupt { what: "event" })?.to_owned()
+    };
     let session_id = place.session_id;
-    let run_id = place.run_id.map_or_else(|| "null".to_owned(), |id| format!(r#""{id}""#));
+    let run_id = place
+        .run_id
+        .map_or_else(|| "null".to_owned(), |id| format!(r#""{id}""#));
     Ok(format!(
         r#"{{"type":"{event_type}","seq":{seq},"ts":"{at}","session_id":"{session_id}","run_id":{run_id}{fields}"#
     ))
@@ -193,30 +213,34 @@ fn whole_is_at(place: Place, body: &EventBody) -> String {
         }
         EventBody::InputAccepted { input } => format!("/v1/inputs/{}", input.id),
         EventBody::ToolStarted { .. } => format!("/v1/sessions/{session_id}/messages"),
-        _ => place.run_id.map_or_else(|| format!("/v1/sessions/{session_id}"), |run_id| format!("/v1/runs/{run_id}")),
+        _ => place.run_id.map_or_else(
+            || format!("/v1/sessions/{session_id}"),
+            |run_id| format!("/v1/runs/{run_id}"),
+        ),
     }
 }
 
-/// Replaces long strings by references, with a lower limit each time until the payload fits.
+/// The body's own fields with long strings replaced by references, with a lower limit each time until they fit.
 fn shortened(text: &str, url: &str) -> Result<String> {
-    let mut value: Value = serde_json::from_str(text).map_err(|_| Error::Corrupt { what: "event" })?;
+    let mut fields: Map<String, Value> = serde_json::from_str(text).map_err(|_| Error::Corrupt { what: "event" })?;
+    fields.remove("type");
     for limit in [MAX_EVENT_STRING_BYTES, 1024, 128] {
-        refer_long_strings(&mut value, limit, url);
-        let text = to_json(&value)?;
+        fields
+            .values_mut()
+            .for_each(|field| refer_long_strings(field, limit, url));
+        let text = to_json(&fields)?;
         if text.len() <= MAX_PAYLOAD_BYTES {
-            return Ok(text);
+            return Ok(text.replacen('{', ",", 1));
         }
     }
     // Very many short strings: refer whole fields.
-    if let Value::Object(fields) = &mut value {
-        for (_, field) in fields.iter_mut().filter(|(name, _)| *name != "type") {
-            let bytes = to_json(field)?.len();
-            if bytes > 1024 {
-                *field = json!({ "truncated": true, "bytes": bytes, "url": url });
-            }
+    for field in fields.values_mut() {
+        let bytes = to_json(field)?.len();
+        if bytes > 1024 {
+            *field = json!({ "truncated": true, "bytes": bytes, "url": url });
         }
     }
-    to_json(&value)
+    Ok(to_json(&fields)?.replacen('{', ",", 1))
 }
 
 fn refer_long_strings(value: &mut Value, limit: usize, url: &str) {
@@ -225,7 +249,9 @@ fn refer_long_strings(value: &mut Value, limit: usize, url: &str) {
             *value = json!({ "truncated": true, "bytes": text.len(), "url": url });
         }
         Value::Array(items) => items.iter_mut().for_each(|item| refer_long_strings(item, limit, url)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| refer_long_strings(field, limit, url)),
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|field| refer_long_strings(field, limit, url)),
         _ => {}
     }
 }
@@ -238,14 +264,18 @@ mod tests {
 
     fn place() -> Place {
         let root_id = SessionId::new();
-        Place { root_id, session_id: root_id, run_id: Some(RunId::new()) }
+        Place {
+            root_id,
+            session_id: root_id,
+            run_id: Some(RunId::new()),
+        }
     }
 
     fn body(text: String) -> EventBody {
         EventBody::ToolStarted {
             tool_call_id: "c1".to_owned(),
             name: "write_file".to_owned(),
-            arguments: serde_json::Map::from_iter([("content".to_owned(), Value::String(text))]),
+            arguments: Map::from_iter([("content".to_owned(), Value::String(text))]),
             preview: String::new(),
             parallel_group: None,
         }

@@ -60,11 +60,12 @@ impl Store {
 
     /// The keys of a profile, newest first.
     pub async fn list_keys(&self, profile_id: ProfileId, limit: u32) -> Result<Vec<ApiKey>> {
-        let rows = sqlx::query("SELECT doc FROM api_keys WHERE profile_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2")
-            .bind(profile_id.to_string())
-            .bind(limit)
-            .fetch_all(&self.readers)
-            .await?;
+        let rows =
+            sqlx::query("SELECT doc FROM api_keys WHERE profile_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2")
+                .bind(profile_id.to_string())
+                .bind(limit)
+                .fetch_all(&self.readers)
+                .await?;
         rows.iter().map(|row| from_json(row.get(0), "key")).collect()
     }
 }
@@ -75,5 +76,9 @@ fn to_row(row: &sqlx::sqlite::SqliteRow) -> Result<KeyRow> {
         (None, None) => None,
         _ => return Err(Error::Corrupt { what: "key" }),
     };
-    Ok(KeyRow { key: from_json(row.get(0), "key")?, secret_sha256: row.get(1), previous })
+    Ok(KeyRow {
+        key: from_json(row.get(0), "key")?,
+        secret_sha256: row.get(1),
+        previous,
+    })
 }

@@ -19,6 +19,7 @@ mod rows;
 mod runs;
 mod search;
 mod sessions;
+mod transitions;
 mod wake;
 pub mod writer;
 
@@ -82,7 +83,11 @@ impl Store {
             .connect_lazy_with(options(&settings.path).read_only(true));
         let wakeups = Arc::new(Wakeups::default());
         let writer = writer::Writer::start(options(&settings.path), Arc::clone(&wakeups), clock, scope).await?;
-        Ok(Self { readers, writer, wakeups })
+        Ok(Self {
+            readers,
+            writer,
+            wakeups,
+        })
     }
 
     /// Tells of new events, chain by chain.
@@ -93,7 +98,9 @@ impl Store {
 
     /// Whether a write is committed within `timeout`.
     pub async fn is_writable(&self, timeout: Duration) -> bool {
-        let probe = self.writer.write(writer::Durability::Delta, |_| Box::pin(async { Ok(()) }));
+        let probe = self
+            .writer
+            .write(writer::Durability::Delta, |_| Box::pin(async { Ok(()) }));
         matches!(tokio::time::timeout(timeout, probe).await, Ok(Ok(())))
     }
 

@@ -108,11 +108,15 @@ impl Store {
         for row in rows {
             let event: Event = from_json(row.get(0), "event")?;
             match event.body {
-                EventBody::TextDelta { message_id, part, text, .. } if message_id == message.id => {
+                EventBody::TextDelta {
+                    message_id, part, text, ..
+                } if message_id == message.id => {
                     let fresh = || Part::Text { text: String::new() };
                     extend(message, part, &text, fresh);
                 }
-                EventBody::ReasoningDelta { message_id, part, text, .. } if message_id == message.id => {
+                EventBody::ReasoningDelta {
+                    message_id, part, text, ..
+                } if message_id == message.id => {
                     let fresh = || Part::Reasoning { text: String::new() };
                     extend(message, part, &text, fresh);
                 }
@@ -135,7 +139,12 @@ fn extend(message: &mut Message, part: u32, more: &str, fresh: impl Fn() -> Part
 
 impl Tx {
     /// Stores a message under the number of its event, appends the event, and makes a whole one searchable.
-    pub(crate) async fn put_message(&mut self, place: Place, profile_id: ProfileId, mut message: Message) -> Result<i64> {
+    pub(crate) async fn put_message(
+        &mut self,
+        place: Place,
+        profile_id: ProfileId,
+        mut message: Message,
+    ) -> Result<i64> {
         let seq = self.next_seq(place.root_id).await?;
         message.seq = seq;
         sqlx::query(
@@ -156,10 +165,24 @@ impl Tx {
         .execute(&mut self.connection)
         .await?;
         if message.status == MessageStatus::InProgress {
-            self.insert_event(place, seq, &EventBody::MessageStarted { message: Box::new(message) }).await?;
+            self.insert_event(
+                place,
+                seq,
+                &EventBody::MessageStarted {
+                    message: Box::new(message),
+                },
+            )
+            .await?;
         } else {
             self.index_message(place.root_id, profile_id, &message).await?;
-            self.insert_event(place, seq, &EventBody::MessageCompleted { message: Box::new(message) }).await?;
+            self.insert_event(
+                place,
+                seq,
+                &EventBody::MessageCompleted {
+                    message: Box::new(message),
+                },
+            )
+            .await?;
         }
         Ok(seq)
     }

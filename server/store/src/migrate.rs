@@ -14,7 +14,10 @@ pub(crate) async fn run(settings: &Settings) -> Result<()> {
     if existed && has_pending(&mut connection).await? {
         back_up(settings, &mut connection).await?;
     }
-    MIGRATIONS.run_direct(None, &mut connection, false).await.map_err(to_error)?;
+    MIGRATIONS
+        .run_direct(None, &mut connection, false)
+        .await
+        .map_err(to_error)?;
     connection.close().await?;
     Ok(())
 }
@@ -26,21 +29,26 @@ async fn has_pending(connection: &mut sqlx::SqliteConnection) -> Result<bool> {
     if has_table == 0 {
         return Ok(false);
     }
-    let applied: Option<i64> =
-        sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations").fetch_one(&mut *connection).await?;
+    let applied: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
+        .fetch_one(&mut *connection)
+        .await?;
     let newest = MIGRATIONS.iter().map(|migration| migration.version).max();
     Ok(applied.is_some() && applied < newest)
 }
 
 async fn back_up(settings: &Settings, connection: &mut sqlx::SqliteConnection) -> Result<()> {
     std::fs::create_dir_all(&settings.backups).map_err(|error| Error::Unavailable(error.to_string()))?;
-    let version: i64 =
-        sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations").fetch_one(&mut *connection).await?;
+    let version: i64 = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
+        .fetch_one(&mut *connection)
+        .await?;
     let copy = settings.backups.join(format!("before-migration-after-{version}.db"));
     if copy.exists() {
         return Ok(());
     }
-    sqlx::query("VACUUM INTO ?").bind(copy.to_string_lossy()).execute(connection).await?;
+    sqlx::query("VACUUM INTO ?")
+        .bind(copy.to_string_lossy())
+        .execute(connection)
+        .await?;
     tracing::info!("copied the database to {} before migrating it", copy.display());
     Ok(())
 }

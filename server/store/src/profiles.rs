@@ -23,17 +23,22 @@ impl Store {
         self.writer
             .write(Durability::Full, move |tx| {
                 Box::pin(async move {
-                    sqlx::query("INSERT INTO profiles (id, name, created_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING")
-                        .bind(fresh.to_string())
-                        .bind(name)
-                        .bind(tx.now.as_millis())
-                        .execute(&mut tx.connection)
-                        .await?;
+                    sqlx::query(
+                        "INSERT INTO profiles (id, name, created_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING",
+                    )
+                    .bind(fresh.to_string())
+                    .bind(name)
+                    .bind(tx.now.as_millis())
+                    .execute(&mut tx.connection)
+                    .await?;
                     let row = sqlx::query("SELECT id FROM profiles WHERE name = $1")
                         .bind(name)
                         .fetch_one(&mut tx.connection)
                         .await?;
-                    Ok(Profile { id: id(row.get("id"))?, name: name.to_owned() })
+                    Ok(Profile {
+                        id: id(row.get("id"))?,
+                        name: name.to_owned(),
+                    })
                 })
             })
             .await

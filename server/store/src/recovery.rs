@@ -35,7 +35,9 @@ impl Store {
     /// Marks the server as serving on this boot of the machine. After an unclean stop of the machine every chain's numbers
     /// jump, and the gap is fenced off.
     pub async fn mark_serving(&self, boot_id: String) -> Result<()> {
-        self.writer.write(Durability::Full, move |tx| Box::pin(tx_mark_serving(tx, boot_id))).await
+        self.writer
+            .write(Durability::Full, move |tx| Box::pin(tx_mark_serving(tx, boot_id)))
+            .await
     }
 
     /// Marks that everything was written that was to be written.
@@ -43,7 +45,9 @@ impl Store {
         self.writer
             .write(Durability::Full, move |tx| {
                 Box::pin(async move {
-                    sqlx::query("UPDATE server_state SET stopped_cleanly = 1").execute(&mut tx.connection).await?;
+                    sqlx::query("UPDATE server_state SET stopped_cleanly = 1")
+                        .execute(&mut tx.connection)
+                        .await?;
                     Ok(())
                 })
             })
@@ -69,7 +73,9 @@ impl Store {
                 continue;
             }
             if row.get::<&str, _>(2) == "queued" {
-                let claim = self.writer.write(Durability::Full, move |tx| Box::pin(tx.claim_next(root_id)));
+                let claim = self
+                    .writer
+                    .write(Durability::Full, move |tx| Box::pin(tx.claim_next(root_id)));
                 recovered.claimed.extend(claim.await?.map(|active| *active));
             } else {
                 recovered.cut.push(self.take_over(run_id).await?);
@@ -79,7 +85,9 @@ impl Store {
     }
 
     async fn take_over(&self, run_id: RunId) -> Result<CutRun> {
-        self.writer.write(Durability::Full, move |tx| Box::pin(tx_take_over(tx, run_id))).await
+        self.writer
+            .write(Durability::Full, move |tx| Box::pin(tx_take_over(tx, run_id)))
+            .await
     }
 }
 
@@ -93,7 +101,12 @@ async fn tx_take_over(tx: &mut Tx, run_id: RunId) -> Result<CutRun> {
         .await?;
     let started_calls = calls.iter().map(|call| (call.get(0), call.get(1))).collect();
     let session = tx.get_session(row.run.profile_id, row.run.session_id).await?;
-    let active = Box::new(ActiveRun { run: row.run, options: row.options, fence: row.fence, session });
+    let active = Box::new(ActiveRun {
+        run: row.run,
+        options: row.options,
+        fence: row.fence,
+        session,
+    });
     Ok(CutRun { active, started_calls })
 }
 
@@ -116,11 +129,15 @@ async fn tx_mark_serving(tx: &mut Tx, boot_id: String) -> Result<()> {
 }
 
 async fn jump(tx: &mut Tx) -> Result<()> {
-    let chains = sqlx::query("SELECT root_id, head_seq FROM chains").fetch_all(&mut tx.connection).await?;
+    let chains = sqlx::query("SELECT root_id, head_seq FROM chains")
+        .fetch_all(&mut tx.connection)
+        .await?;
     for chain in chains {
         let root_id: SessionId = id(chain.get(0))?;
         let head_seq: i64 = chain.get(1);
-        let until_seq = head_seq.checked_add(SEQ_JUMP).ok_or(Error::Corrupt { what: "chain head" })?;
+        let until_seq = head_seq
+            .checked_add(SEQ_JUMP)
+            .ok_or(Error::Corrupt { what: "chain head" })?;
         sqlx::query("INSERT INTO log_fences (root_id, after_seq, until_seq) VALUES ($1, $2, $3)")
             .bind(root_id.to_string())
             .bind(head_seq)

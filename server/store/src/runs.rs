@@ -9,7 +9,7 @@ use talaria_openapi::inputs::{Delivery, Input, InputStatus};
 use talaria_openapi::messages::{Message, MessageKind, MessageStatus, Part, Role, Usage};
 use talaria_openapi::runs::{
     ApprovalPolicy, CancelMode, Run, RunError, RunInput, RunKind, RunLimits, RunLinks, RunOutput, RunStatus, Stop,
-    StopReason, ToolFilter, Trigger, TriggerKind,
+    ToolFilter, Trigger, TriggerKind,
 };
 use talaria_openapi::sessions::Session;
 use talaria_openapi::time::Timestamp;
@@ -136,15 +136,25 @@ pub struct RunFilter {
 impl Store {
     /// Accepts an input: starts its run at once, queues it, or refuses with [`Error::Busy`] or [`Error::QueueFull`].
     pub async fn start_run(&self, new: NewRun) -> Result<Started> {
-        self.writer.write(Durability::Full, move |tx| Box::pin(tx_start(tx, new))).await
+        self.writer
+            .write(Durability::Full, move |tx| Box::pin(tx_start(tx, new)))
+            .await
     }
 
     /// The second door of a run's owner: all steps or none. Refused with [`Error::Fenced`] once the caller isn't the owner.
     /// After an end it claims the chain's next waiting run for the caller, and gives it back.
     pub async fn record(&self, run_id: RunId, fence: i64, steps: Vec<Step>) -> Result<Option<Box<ActiveRun>>> {
         let is_delta = |step: &Step| matches!(step, Step::Event(body) if body.is_delta());
-        let durability = if steps.iter().all(is_delta) { Durability::Delta } else { Durability::Full };
-        self.writer.write(durability, move |tx| Box::pin(tx_record(tx, run_id, fence, steps))).await
+        let durability = if steps.iter().all(is_delta) {
+            Durability::Delta
+        } else {
+            Durability::Full
+        };
+        self.writer
+            .write(durability, move |tx| {
+                Box::pin(crate::transitions::tx_record(tx, run_id, fence, steps))
+            })
+            .await
     }
 
     /// Tells a run to stop. Gives the run and whether this call changed it.
@@ -163,7 +173,7 @@ impl Store {
                     if row.run.profile_id != profile_id {
                         return Err(Error::NotFound);
                     }
-                    tx_cancel(tx, row, by, mode, reason).await
+                    crate::transitions::tx_cancel(tx, row, by, mode, reason).await
                 })
             })
             .await
@@ -178,12 +188,13 @@ impl Store {
             .await?;
         let mut run: Run = from_json(row.get(0), "run")?;
         if run.status == RunStatus::Queued {
-            let ahead: u32 =
-                sqlx::query_scalar("SELECT count(*) FROM runs WHERE root_id = $1 AND status = 'queued' AND queued_seq <= $2")
-                    .bind(run.root_id.to_string())
-                    .bind(row.get::<i64, _>(1))
-                    .fetch_one(&self.readers)
-                    .await?;
+            let ahead: u32 = sqlx::query_scalar(
+                "SELECT count(*) FROM runs WHERE root_id = $1 AND status = 'queued' AND queued_seq <= $2",
+            )
+            .bind(run.root_id.to_string())
+            .bind(row.get::<i64, _>(1))
+            .fetch_one(&self.readers)
+            .await?;
             run.queue_position = Some(ahead);
         }
         Ok(run)
@@ -215,12 +226,16 @@ pub(crate) struct RunRow {
     pub(crate) run: Run,
     pub(crate) options: RunOptions,
     pub(crate) fence: i64,
-    input_id: InputId,
+    pub(crate) input_id: InputId,
 }
 
 impl RunRow {
-    fn place(&self) -> Place {
-        Place { root_id: self.run.root_id, session_id: self.run.session_id, run_id: Some(self.run.id) }
+    pub(crate) fn place(&self) -> Place {
+        Place {
+            root_id: self.run.root_id,
+            session_id: self.run.session_id,
+            run_id: Some(self.run.id),
+        }
     }
 }
 
@@ -272,7 +287,11 @@ impl Tx {
         let busy = row
             .map(|row| {
                 let status = from_json(&format!("\"{}\"", row.get::<&str, _>(1)), "run status")?;
-                Ok::<_, Error>(Busy { run_id: crate::rows::id(row.get(0))?, status, queue_depth })
+                Ok::<_, Error>(Busy {
+                    run_id: crate::rows::id(row.get(0))?,
+                    status,
+                    queue_depth,
+                })
             })
             .transpose()?;
         Ok((busy, queue_depth))
@@ -289,12 +308,20 @@ impl Tx {
         let seq = self.next_seq(place.root_id).await?;
         row.run.first_seq.get_or_insert(seq);
         row.run.last_seq = Some(seq);
-        let started = EventBody::RunStarted { run: Box::new(row.run.clone()), attempt: row.run.attempt };
+        let started = EventBody::RunStarted {
+            run: Box::new(row.run.clone()),
+            attempt: row.run.attempt,
+        };
         self.insert_event(place, seq, &started).await?;
         self.update_run(&row).await?;
         self.deliver(place, &row).await?;
         let session = self.get_session(row.run.profile_id, row.run.session_id).await?;
-        Ok(Box::new(ActiveRun { run: row.run, options: row.options, fence: row.fence, session }))
+        Ok(Box::new(ActiveRun {
+            run: row.run,
+            options: row.options,
+            fence: row.fence,
+            session,
+        }))
     }
 
     async fn deliver(&mut self, place: Place, row: &RunRow) -> Result<()> {
@@ -319,7 +346,14 @@ impl Tx {
         input.delivered_seq = Some(self.put_message(place, row.run.profile_id, message).await?);
         input.status = InputStatus::Delivered;
         self.put_input(place.root_id, row.run.profile_id, &input).await?;
-        self.append(place, &EventBody::InputDelivered { input_id: input.id, message_id }).await?;
+        self.append(
+            place,
+            &EventBody::InputDelivered {
+                input_id: input.id,
+                message_id,
+            },
+        )
+        .await?;
         Ok(())
     }
 
@@ -346,7 +380,11 @@ impl Tx {
 
 async fn tx_start(tx: &mut Tx, new: NewRun) -> Result<Started> {
     let named = tx.get_session(new.profile_id, new.session_id).await?;
-    let session = if named.tip_id == named.id { named } else { tx.get_session(new.profile_id, named.tip_id).await? };
+    let session = if named.tip_id == named.id {
+        named
+    } else {
+        tx.get_session(new.profile_id, named.tip_id).await?
+    };
     let root_id = session.root_id;
     let (busy, queue_depth) = tx.busy(root_id).await?;
     let must_wait = busy.is_some() || queue_depth > 0;
@@ -356,12 +394,15 @@ async fn tx_start(tx: &mut Tx, new: NewRun) -> Result<Started> {
     if must_wait && queue_depth >= MAX_QUEUE {
         return Err(Error::QueueFull);
     }
-    let row = new_row(tx.now, &session, new.model, new.limits, new.options, new.trigger, new.metadata);
+    let (profile_id, content) = (new.profile_id, new.content.clone());
+    let row = new_row(tx.now, &session, new);
     let place = row.place();
-    let mut input = new_input(tx.now, &row, new.content, must_wait);
+    let mut input = new_input(tx.now, &row, content, must_wait);
     input.accepted_seq = tx.next_seq(root_id).await?;
-    tx.put_input(root_id, new.profile_id, &input).await?;
-    let accepted = EventBody::InputAccepted { input: Box::new(input.clone()) };
+    tx.put_input(root_id, profile_id, &input).await?;
+    let accepted = EventBody::InputAccepted {
+        input: Box::new(input.clone()),
+    };
     tx.insert_event(place, input.accepted_seq, &accepted).await?;
     insert_run(tx, &row, input.accepted_seq).await?;
     let (mut run, active) = if must_wait {
@@ -370,8 +411,16 @@ async fn tx_start(tx: &mut Tx, new: NewRun) -> Result<Started> {
         let active = tx.claim(row).await?;
         (active.run.clone(), Some(active))
     };
-    let status = if must_wait { InputStatus::Queued } else { InputStatus::Delivered };
-    run.input = Some(RunInput { id: input.id, delivery: input.delivery, status });
+    let status = if must_wait {
+        InputStatus::Queued
+    } else {
+        InputStatus::Delivered
+    };
+    run.input = Some(RunInput {
+        id: input.id,
+        delivery: input.delivery,
+        status,
+    });
     Ok(Started { run, active })
 }
 
@@ -382,19 +431,19 @@ async fn enqueue(tx: &mut Tx, mut row: RunRow, queue_position: u32) -> Result<Ru
     row.run.last_seq = Some(seq);
     row.run.queue_position = Some(queue_position);
     tx.update_run(&row).await?;
-    tx.insert_event(place, seq, &EventBody::RunQueued { run: Box::new(row.run.clone()), queue_position }).await?;
+    tx.insert_event(
+        place,
+        seq,
+        &EventBody::RunQueued {
+            run: Box::new(row.run.clone()),
+            queue_position,
+        },
+    )
+    .await?;
     Ok(row.run)
 }
 
-fn new_row(
-    now: Timestamp,
-    session: &Session,
-    model: Option<String>,
-    limits: RunLimits,
-    options: RunOptions,
-    trigger: TriggerKind,
-    metadata: Metadata,
-) -> RunRow {
+fn new_row(now: Timestamp, session: &Session, new: NewRun) -> RunRow {
     let run_id = RunId::new();
     let input_id = InputId::new();
     let run = Run {
@@ -405,27 +454,35 @@ fn new_row(
         root_id: session.root_id,
         parent_run_id: None,
         profile_id: session.profile_id,
-        model: model.unwrap_or_else(|| session.model.clone()),
+        model: new.model.unwrap_or_else(|| session.model.clone()),
         attempt: 1,
         status: RunStatus::Queued,
         queue_position: None,
-        trigger: Trigger { kind: trigger, input_id: Some(input_id) },
+        trigger: Trigger {
+            kind: new.trigger,
+            input_id: Some(input_id),
+        },
         first_seq: None,
         last_seq: None,
         output: None,
         pending_interactions: Vec::new(),
         stop: None,
         error: None,
-        limits,
+        limits: new.limits,
         usage: Usage::default(),
         created_at: now,
         started_at: None,
         ended_at: None,
-        metadata,
+        metadata: new.metadata,
         input: None,
         links: RunLinks::of(run_id),
     };
-    RunRow { run, options, fence: 0, input_id }
+    RunRow {
+        run,
+        options: new.options,
+        fence: 0,
+        input_id,
+    }
 }
 
 fn new_input(now: Timestamp, row: &RunRow, content: Vec<Part>, must_wait: bool) -> Input {
@@ -434,7 +491,11 @@ fn new_input(now: Timestamp, row: &RunRow, content: Vec<Part>, must_wait: bool) 
         object: "input".into(),
         session_id: row.run.session_id,
         created_at: now,
-        status: if must_wait { InputStatus::Queued } else { InputStatus::Accepted },
+        status: if must_wait {
+            InputStatus::Queued
+        } else {
+            InputStatus::Accepted
+        },
         delivery: if must_wait { Delivery::Queue } else { Delivery::Run },
         run_id: Some(row.run.id),
         content,
@@ -462,130 +523,4 @@ async fn insert_run(tx: &mut Tx, row: &RunRow, queued_seq: i64) -> Result<()> {
     .execute(&mut tx.connection)
     .await?;
     Ok(())
-}
-
-async fn tx_record(tx: &mut Tx, run_id: RunId, fence: i64, steps: Vec<Step>) -> Result<Option<Box<ActiveRun>>> {
-    let mut row = tx.get_run(run_id).await.map_err(|error| match error {
-        Error::NotFound => Error::Fenced,
-        other => other,
-    })?;
-    let is_owner = row.fence == fence && matches!(row.run.status, RunStatus::Running | RunStatus::Cancelling);
-    if !is_owner {
-        return Err(Error::Fenced);
-    }
-    for step in steps {
-        apply(tx, &mut row, step).await?;
-    }
-    tx.update_run(&row).await?;
-    if row.run.status.is_ended() { tx.claim_next(row.run.root_id).await } else { Ok(None) }
-}
-
-async fn apply(tx: &mut Tx, row: &mut RunRow, step: Step) -> Result<()> {
-    let place = row.place();
-    match step {
-        Step::Event(body) => drop(tx.append(place, &body).await?),
-        Step::Message(message) => drop(tx.put_message(place, row.run.profile_id, *message).await?),
-        Step::StartTool { call_id, name, is_read_only } => {
-            sqlx::query(
-                "INSERT INTO tool_calls (run_id, call_id, root_id, name, read_only) VALUES ($1, $2, $3, $4, $5) \
-                 ON CONFLICT (run_id, call_id) DO NOTHING",
-            )
-            .bind(row.run.id.to_string())
-            .bind(call_id)
-            .bind(place.root_id.to_string())
-            .bind(name)
-            .bind(is_read_only)
-            .execute(&mut tx.connection)
-            .await?;
-        }
-        Step::Usage { usage, round, budget_remaining } => {
-            row.run.usage += usage;
-            add_chain_usage(tx, place.root_id, usage).await?;
-            tx.append(place, &EventBody::RunUsage { usage, round, budget_remaining }).await?;
-        }
-        Step::Resume(after) => {
-            let next = run_state::next(row.run.status, Transition::Recover).map_err(|_| Error::Fenced)?;
-            row.run.status = next.status;
-            row.run.attempt += 1;
-            tx.append(place, &EventBody::RunResumed { after, attempt: row.run.attempt }).await?;
-        }
-        Step::End(end) => end_run(tx, row, *end).await?,
-    }
-    Ok(())
-}
-
-async fn add_chain_usage(tx: &mut Tx, root_id: SessionId, more: Usage) -> Result<()> {
-    let text: String = sqlx::query_scalar("SELECT usage FROM chains WHERE root_id = $1")
-        .bind(root_id.to_string())
-        .fetch_one(&mut tx.connection)
-        .await?;
-    let mut usage: Usage = from_json(&text, "usage")?;
-    usage += more;
-    sqlx::query("UPDATE chains SET usage = $2, updated_at = max(updated_at + 1, $3) WHERE root_id = $1")
-        .bind(root_id.to_string())
-        .bind(to_json(&usage)?)
-        .bind(tx.now.as_millis())
-        .execute(&mut tx.connection)
-        .await?;
-    Ok(())
-}
-
-/// Ends a run with its terminal event. A run that was told to stop ends as cancelled, whatever its owner meant.
-async fn end_run(tx: &mut Tx, row: &mut RunRow, end: End) -> Result<()> {
-    let was_cancelled = row.run.status == RunStatus::Cancelling;
-    let transition = if was_cancelled { Transition::ConfirmCancel } else { end.transition };
-    let next = run_state::next(row.run.status, transition).map_err(|_| Error::Fenced)?;
-    row.run.status = next.status;
-    row.run.ended_at = Some(tx.now);
-    row.run.output = Some(end.output);
-    row.run.error = end.error.filter(|_| !was_cancelled);
-    row.run.stop = Some(if was_cancelled { Stop { reason: StopReason::Cancelled, detail: end.stop.detail } } else { end.stop });
-    append_terminal(tx, row).await
-}
-
-async fn append_terminal(tx: &mut Tx, row: &mut RunRow) -> Result<()> {
-    let place = row.place();
-    let seq = tx.next_seq(place.root_id).await?;
-    row.run.first_seq.get_or_insert(seq);
-    row.run.last_seq = Some(seq);
-    let run = Box::new(row.run.clone());
-    let body = match row.run.status {
-        RunStatus::Completed => EventBody::RunCompleted { run },
-        RunStatus::Failed => EventBody::RunFailed { run },
-        RunStatus::Interrupted => EventBody::RunInterrupted { run },
-        _ => EventBody::RunCancelled { run },
-    };
-    tx.insert_event(place, seq, &body).await
-}
-
-async fn tx_cancel(
-    tx: &mut Tx,
-    mut row: RunRow,
-    by: String,
-    mode: CancelMode,
-    reason: Option<String>,
-) -> Result<(Run, bool)> {
-    let next = run_state::next(row.run.status, Transition::Cancel).map_err(|_| Error::Fenced)?;
-    if next.is_repeat {
-        return Ok((row.run, false));
-    }
-    row.run.status = next.status;
-    let place = row.place();
-    if next.is_terminal {
-        // It never began: its input will not be delivered.
-        let mut input = tx.get_input(row.input_id).await?;
-        input.status = InputStatus::Cancelled;
-        tx.put_input(place.root_id, row.run.profile_id, &input).await?;
-        let why = reason.clone().unwrap_or_else(|| format!("cancelled by {by}"));
-        tx.append(place, &EventBody::InputCancelled { input_id: input.id, reason: why }).await?;
-        row.run.queue_position = None;
-        row.run.ended_at = Some(tx.now);
-        row.run.output = Some(RunOutput { text: String::new(), message_ids: Vec::new() });
-        row.run.stop = Some(Stop { reason: StopReason::Cancelled, detail: reason });
-        append_terminal(tx, &mut row).await?;
-    } else {
-        tx.append(place, &EventBody::RunCancelling { mode, by, reason }).await?;
-    }
-    tx.update_run(&row).await?;
-    Ok((row.run, true))
 }

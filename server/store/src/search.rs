@@ -97,7 +97,10 @@ fn role_name(role: Role) -> &'static str {
 }
 
 fn uses_tool(message: &Message, tool: &str) -> bool {
-    message.parts.iter().any(|part| matches!(part, Part::ToolCall { name, .. } if name == tool))
+    message
+        .parts
+        .iter()
+        .any(|part| matches!(part, Part::ToolCall { name, .. } if name == tool))
 }
 
 /// The text of a message that people would search for.
@@ -131,7 +134,12 @@ fn push(text: &mut String, more: &str) {
 
 impl Tx {
     /// Makes a message searchable.
-    pub(crate) async fn index_message(&mut self, root_id: SessionId, profile_id: ProfileId, message: &Message) -> Result<()> {
+    pub(crate) async fn index_message(
+        &mut self,
+        root_id: SessionId,
+        profile_id: ProfileId,
+        message: &Message,
+    ) -> Result<()> {
         // One bag a message: the words of a query may stand far apart in it. Long outputs of tools are kept as files.
         let text = searchable_text(message);
         let mut tokens = search_tokens(&text);

@@ -96,7 +96,9 @@ pub struct SessionFilter {
 impl Store {
     /// Creates a session and its chain. A repeated request of the same content gives the session that exists.
     pub async fn create_session(&self, new: NewSession) -> Result<Session> {
-        self.writer.write(Durability::Full, move |tx| Box::pin(tx_create(tx, new))).await
+        self.writer
+            .write(Durability::Full, move |tx| Box::pin(tx_create(tx, new)))
+            .await
     }
 
     /// One session.
@@ -151,13 +153,19 @@ impl Store {
         changes: SessionChanges,
     ) -> Result<Session> {
         self.writer
-            .write(Durability::Full, move |tx| Box::pin(tx_update(tx, profile_id, session_id, changes)))
+            .write(Durability::Full, move |tx| {
+                Box::pin(tx_update(tx, profile_id, session_id, changes))
+            })
             .await
     }
 
     /// Deletes a session's whole chain. Refused with [`Error::Busy`] while a run of it is live.
     pub async fn delete_session(&self, profile_id: ProfileId, session_id: SessionId, by: String) -> Result<()> {
-        self.writer.write(Durability::Full, move |tx| Box::pin(tx_delete(tx, profile_id, session_id, by))).await
+        self.writer
+            .write(Durability::Full, move |tx| {
+                Box::pin(tx_delete(tx, profile_id, session_id, by))
+            })
+            .await
     }
 
     /// The layers of a session's frozen prompt.
@@ -178,7 +186,13 @@ impl Store {
         let seq = session.head_seq;
         let open_messages = self.open_messages(session.root_id, seq).await?;
         let queue = self.list_queue(profile_id, session.root_id).await?;
-        Ok(Snapshot { session, seq, open_messages, queue, interactions: Vec::new() })
+        Ok(Snapshot {
+            session,
+            seq,
+            open_messages,
+            queue,
+            interactions: Vec::new(),
+        })
     }
 }
 
@@ -200,8 +214,13 @@ async fn tx_create(tx: &mut Tx, new: NewSession) -> Result<Session> {
         .fetch_optional(&mut tx.connection)
         .await?;
     if let Some(row) = known {
-        let is_same = row.get::<&str, _>(0) == new.request_sha256 && row.get::<&str, _>(1) == new.profile_id.to_string();
-        return if is_same { tx.get_session(new.profile_id, new.id).await } else { Err(Error::IdConflict) };
+        let is_same =
+            row.get::<&str, _>(0) == new.request_sha256 && row.get::<&str, _>(1) == new.profile_id.to_string();
+        return if is_same {
+            tx.get_session(new.profile_id, new.id).await
+        } else {
+            Err(Error::IdConflict)
+        };
     }
     let (root_id, now) = (new.id, tx.now.as_millis());
     sqlx::query(
@@ -229,10 +248,15 @@ async fn tx_create(tx: &mut Tx, new: NewSession) -> Result<Session> {
     .bind(now)
     .execute(&mut tx.connection)
     .await?;
-    let place = Place { root_id, session_id: root_id, run_id: None };
+    let place = Place {
+        root_id,
+        session_id: root_id,
+        run_id: None,
+    };
     let seq = tx.next_seq(root_id).await?;
     let session = Box::new(tx.get_session(new.profile_id, root_id).await?);
-    tx.insert_event(place, seq, &EventBody::SessionCreated { session }).await?;
+    tx.insert_event(place, seq, &EventBody::SessionCreated { session })
+        .await?;
     for message in new.messages {
         tx.put_message(place, new.profile_id, message).await?;
     }
@@ -276,8 +300,19 @@ async fn tx_update(
     .await?;
     let seq = tx.next_seq(session.root_id).await?;
     let updated = tx.get_session(profile_id, session_id).await?;
-    let place = Place { root_id: session.root_id, session_id, run_id: None };
-    tx.insert_event(place, seq, &EventBody::SessionUpdated { session: Box::new(updated.clone()) }).await?;
+    let place = Place {
+        root_id: session.root_id,
+        session_id,
+        run_id: None,
+    };
+    tx.insert_event(
+        place,
+        seq,
+        &EventBody::SessionUpdated {
+            session: Box::new(updated.clone()),
+        },
+    )
+    .await?;
     Ok(updated)
 }
 
@@ -297,7 +332,10 @@ async fn tx_delete(tx: &mut Tx, profile_id: ProfileId, session_id: SessionId, by
     .execute(&mut tx.connection)
     .await?;
     tx.unindex_chain(session.root_id).await?;
-    sqlx::query("DELETE FROM chains WHERE root_id = $1").bind(&root_id).execute(&mut tx.connection).await?;
+    sqlx::query("DELETE FROM chains WHERE root_id = $1")
+        .bind(&root_id)
+        .execute(&mut tx.connection)
+        .await?;
     sqlx::query("DELETE FROM tombstones WHERE deleted_at < $1")
         .bind(tx.now.as_millis() - TOMBSTONE_MILLIS)
         .execute(&mut tx.connection)

@@ -16,7 +16,10 @@ impl Wakeups {
     /// Subscribes to a chain. The value is the newest number that was committed while anybody watched; 0 before.
     pub fn subscribe(&self, root_id: SessionId) -> watch::Receiver<i64> {
         let mut chains = self.chains.lock();
-        chains.entry(root_id).or_insert_with(|| watch::Sender::new(0)).subscribe()
+        chains
+            .entry(root_id)
+            .or_insert_with(|| watch::Sender::new(0))
+            .subscribe()
     }
 
     /// Called after the commit only.

@@ -108,7 +108,12 @@ impl Writer {
     ) -> Result<Self> {
         let connection = options.connect().await?;
         let (jobs, waiting) = mpsc::channel(MAX_WAITING);
-        let task = WriterTask { options, wakeups, clock, waiting };
+        let task = WriterTask {
+            options,
+            wakeups,
+            clock,
+            waiting,
+        };
         scope.spawn(task.run(connection));
         Ok(Self { jobs })
     }
@@ -120,7 +125,12 @@ impl Writer {
         F: for<'tx> FnOnce(&'tx mut Tx) -> BoxFuture<'tx, Result<T>> + Send + 'static,
     {
         let (reply, answer) = oneshot::channel();
-        let job = WriteJob { durability, work: Some(Box::new(work)), made: None, reply };
+        let job = WriteJob {
+            durability,
+            work: Some(Box::new(work)),
+            made: None,
+            reply,
+        };
         let gone = || Error::Unavailable("the writer has stopped".to_owned());
         self.jobs.send(Box::new(job)).await.map_err(|_| gone())?;
         answer.await.unwrap_or_else(|_| Err(gone()))
@@ -160,7 +170,11 @@ impl WriterTask {
 
     /// Runs one batch; gives the connection back unless it is broken.
     async fn commit(&self, connection: SqliteConnection, mut jobs: Vec<Box<dyn Job>>) -> Option<SqliteConnection> {
-        let mut tx = Tx { connection, now: self.clock.now(), touched: Vec::new() };
+        let mut tx = Tx {
+            connection,
+            now: self.clock.now(),
+            touched: Vec::new(),
+        };
         match run_batch(&mut tx, &mut jobs).await {
             Ok(failures) => {
                 for (root_id, head_seq) in tx.touched.drain(..) {
@@ -183,7 +197,11 @@ impl WriterTask {
 
 async fn run_batch(tx: &mut Tx, jobs: &mut [Box<dyn Job>]) -> Result<Vec<Option<Error>>> {
     let is_delta = jobs.iter().all(|job| job.durability() == Durability::Delta);
-    let synchronous = if is_delta { "PRAGMA synchronous = NORMAL" } else { "PRAGMA synchronous = FULL" };
+    let synchronous = if is_delta {
+        "PRAGMA synchronous = NORMAL"
+    } else {
+        "PRAGMA synchronous = FULL"
+    };
     // It can't change inside a transaction.
     execute(tx, synchronous).await?;
     execute(tx, "BEGIN IMMEDIATE").await?;

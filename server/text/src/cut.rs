@@ -42,7 +42,11 @@ pub fn head_tail(text: &str, max_chars: usize, notice: impl FnOnce(usize) -> Str
     let head_chars = max_chars * 2 / 5;
     let head = prefix_chars(text, head_chars);
     let tail_chars = max_chars - head_chars;
-    let tail_at = text.char_indices().rev().nth(tail_chars.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
+    let tail_at = text
+        .char_indices()
+        .rev()
+        .nth(tail_chars.saturating_sub(1))
+        .map_or(text.len(), |(at, _)| at);
     Some(format!("{head}{}{}", notice(count - max_chars), &text[tail_at..]))
 }
 
@@ -51,7 +55,11 @@ pub fn head_tail(text: &str, max_chars: usize, notice: impl FnOnce(usize) -> Str
 #[must_use]
 pub fn one_line(text: &str, max_cells: usize) -> String {
     let is_gap = |letter: char| letter.is_whitespace() || letter.is_control();
-    let words: Vec<&str> = text.split(is_gap).filter(|word| !word.is_empty()).take(max_cells + 1).collect();
+    let words: Vec<&str> = text
+        .split(is_gap)
+        .filter(|word| !word.is_empty())
+        .take(max_cells + 1)
+        .collect();
     let line = words.join(" ");
     if line.width() <= max_cells {
         return line;
@@ -93,7 +101,11 @@ fn piece_end(text: &str, max_bytes: usize) -> usize {
     let window = text.floor_char_boundary(end.saturating_sub(64));
     let beyond = text.ceil_char_boundary((end + 64).min(text.len()));
     let boundaries = text[window..beyond].grapheme_indices(true).map(|(at, _)| window + at);
-    boundaries.take_while(|at| *at <= end).last().filter(|at| *at > window).unwrap_or(end)
+    boundaries
+        .take_while(|at| *at <= end)
+        .last()
+        .filter(|at| *at > window)
+        .unwrap_or(end)
 }
 
 #[cfg(test)]

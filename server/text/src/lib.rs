@@ -2,7 +2,10 @@
 //!
 //! Invariant (I13): text is cut and split here and nowhere else, always between characters.
 #![warn(missing_docs)]
-#![expect(clippy::string_slice, reason = "the one crate that cuts; every index comes from a character boundary")]
+#![expect(
+    clippy::string_slice,
+    reason = "the one crate that cuts; every index comes from a character boundary"
+)]
 
 pub mod cut;
 pub mod sanitize;

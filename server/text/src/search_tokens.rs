@@ -34,7 +34,8 @@ pub(crate) fn fold(text: &str) -> String {
 /// Runs of letters, digits, marks and underscores. (Not the words of UAX 29, which take Chinese apart.)
 pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || is_combining_mark(letter);
-    text.split(move |letter: char| !is_part(letter)).filter(|word| !word.is_empty())
+    text.split(move |letter: char| !is_part(letter))
+        .filter(|word| !word.is_empty())
 }
 
 /// What stands between white space.
@@ -74,11 +75,17 @@ fn push_word(tokens: &mut Vec<String>, word: &str) {
     for run in runs(word) {
         if run.chars().any(is_cjk) {
             let letters: Vec<char> = run.chars().collect();
-            letters.iter().for_each(|letter| tokens.push(encode(&letter.to_string())));
-            letters.windows(2).for_each(|pair| tokens.push(encode(&pair.iter().collect::<String>())));
+            letters
+                .iter()
+                .for_each(|letter| tokens.push(encode(&letter.to_string())));
+            letters
+                .windows(2)
+                .for_each(|pair| tokens.push(encode(&pair.iter().collect::<String>())));
         } else {
             tokens.push(encode(&run));
-            run.split('_').filter(|part| !part.is_empty()).for_each(|part| tokens.push(encode(part)));
+            run.split('_')
+                .filter(|part| !part.is_empty())
+                .for_each(|part| tokens.push(encode(part)));
         }
     }
 }

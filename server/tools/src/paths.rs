@@ -41,9 +41,14 @@ impl DeniedPaths {
     #[must_use]
     pub fn new(server_home: &Path, user_home: Option<&Path>) -> Self {
         let user_home = user_home.map(|home| home.canonicalize().unwrap_or_else(|_| home.to_owned()));
-        let credentials = user_home.iter().flat_map(|home| CREDENTIALS.iter().map(|name| home.join(name)));
+        let credentials = user_home
+            .iter()
+            .flat_map(|home| CREDENTIALS.iter().map(|name| home.join(name)));
         let credentials = credentials.map(|path| path.canonicalize().unwrap_or(path)).collect();
-        Self { server_home: server_home.to_owned(), credentials }
+        Self {
+            server_home: server_home.to_owned(),
+            credentials,
+        }
     }
 
     /// Whether a canonical path is out of bounds for a session that works in `workspace`.
@@ -51,7 +56,8 @@ impl DeniedPaths {
     pub fn is_denied(&self, path: &Path, workspace: &Path) -> bool {
         let is_in_home = path.starts_with(&self.server_home);
         // A workspace inside the home is the session's own; the rest of the home is not.
-        let is_own = workspace.starts_with(&self.server_home) && workspace != self.server_home && path.starts_with(workspace);
+        let is_own =
+            workspace.starts_with(&self.server_home) && workspace != self.server_home && path.starts_with(workspace);
         (is_in_home && !is_own) || self.is_credential(path)
     }
 
@@ -68,14 +74,19 @@ pub fn workspace_allowed(path: &Path, roots: &[PathBuf], denied: &DeniedPaths) -
         return Err(format!("{shown} is not a folder"));
     }
     if path == denied.server_home {
-        return Err(format!("{shown} is the server's home, which holds its keys: name a folder inside it, or another one"));
+        return Err(format!(
+            "{shown} is the server's home, which holds its keys: name a folder inside it, or another one"
+        ));
     }
     if denied.is_credential(path) {
         return Err(format!("{shown} holds credentials"));
     }
     if !roots.iter().any(|root| path.starts_with(root)) {
         let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
-        return Err(format!("{shown} is in none of the workspace roots ({}): see `agent.workspace_roots`", roots.join(", ")));
+        return Err(format!(
+            "{shown} is in none of the workspace roots ({}): see `agent.workspace_roots`",
+            roots.join(", ")
+        ));
     }
     Ok(())
 }
@@ -109,7 +120,10 @@ pub fn resolve(named: &str, workspace: &Path, denied: &DeniedPaths) -> Result<Pa
         return Err(PathError::Empty);
     }
     if named.contains('\0') {
-        return Err(PathError::Host { path: named.replace('\0', "\u{fffd}"), reason: "it holds a NUL".to_owned() });
+        return Err(PathError::Host {
+            path: named.replace('\0', "\u{fffd}"),
+            reason: "it holds a NUL".to_owned(),
+        });
     }
     let path = canonical(&workspace.join(named), named)?;
     if denied.is_denied(&path, workspace) {
@@ -137,7 +151,10 @@ fn canonical(path: &Path, named: &str) -> Result<PathBuf, PathError> {
         }
         existing.pop();
     }
-    let host = |error: std::io::Error| PathError::Host { path: named.to_owned(), reason: error.to_string() };
+    let host = |error: std::io::Error| PathError::Host {
+        path: named.to_owned(),
+        reason: error.to_string(),
+    };
     let mut whole = existing.canonicalize().map_err(host)?;
     whole.extend(missing.iter().rev());
     Ok(whole)
@@ -147,5 +164,9 @@ fn canonical(path: &Path, named: &str) -> Result<PathBuf, PathError> {
 #[must_use]
 pub fn shown(path: &Path, workspace: &Path) -> String {
     let relative = path.strip_prefix(workspace).unwrap_or(path);
-    if relative.as_os_str().is_empty() { ".".to_owned() } else { relative.display().to_string() }
+    if relative.as_os_str().is_empty() {
+        ".".to_owned()
+    } else {
+        relative.display().to_string()
+    }
 }

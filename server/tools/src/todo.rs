@@ -80,7 +80,10 @@ impl Todo {
             effect: Effect::ReadOnly,
             parallelism: Parallelism::Alone,
         };
-        Self { spec, lists: Mutex::default() }
+        Self {
+            spec,
+            lists: Mutex::default(),
+        }
     }
 }
 
@@ -125,7 +128,11 @@ impl Lists {
     fn of(&mut self, session_id: SessionId) -> &mut Vec<Item> {
         self.uses += 1;
         if self.of_session.len() >= MAX_SESSIONS && !self.of_session.contains_key(&session_id) {
-            let oldest = self.of_session.iter().min_by_key(|(_, (used, _))| *used).map(|(id, _)| *id);
+            let oldest = self
+                .of_session
+                .iter()
+                .min_by_key(|(_, (used, _))| *used)
+                .map(|(id, _)| *id);
             oldest.and_then(|id| self.of_session.remove(&id));
         }
         let entry = self.of_session.entry(session_id).or_default();
@@ -149,8 +156,13 @@ fn check(items: &[Item]) -> Result<(), ToolError> {
     if items.len() > MAX_ITEMS {
         return Err(ToolError::Respond(format!("at most {MAX_ITEMS} items: join some")));
     }
-    if items.iter().any(|item| item.content.chars().count() > MAX_CONTENT_CHARS) {
-        return Err(ToolError::Respond(format!("an item has at most {MAX_CONTENT_CHARS} characters: say it shorter")));
+    if items
+        .iter()
+        .any(|item| item.content.chars().count() > MAX_CONTENT_CHARS)
+    {
+        return Err(ToolError::Respond(format!(
+            "an item has at most {MAX_CONTENT_CHARS} characters: say it shorter"
+        )));
     }
     Ok(())
 }

@@ -148,7 +148,10 @@ pub enum ConfigError {
 
 /// `~/.talaria`.
 pub fn default_home(environment: &BTreeMap<String, String>) -> Result<PathBuf, ConfigError> {
-    let user_home = environment.get("HOME").filter(|home| !home.is_empty()).ok_or(ConfigError::NoHome)?;
+    let user_home = environment
+        .get("HOME")
+        .filter(|home| !home.is_empty())
+        .ok_or(ConfigError::NoHome)?;
     Ok(Path::new(user_home).join(".talaria"))
 }
 
@@ -164,16 +167,35 @@ pub fn load(
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_named => String::new(),
-        Err(source) => return Err(ConfigError::Unreadable { path: path.display().to_string(), source }),
+        Err(source) => {
+            return Err(ConfigError::Unreadable {
+                path: path.display().to_string(),
+                source,
+            });
+        }
     };
-    let mut config = parse(&text).map_err(|problem| ConfigError::Invalid { path: path.display().to_string(), problem })?;
-    resolve(&mut config, &environment).map_err(|problem| ConfigError::Invalid { path: path.display().to_string(), problem })?;
-    Ok(Loaded { home, path, config, environment })
+    let mut config = parse(&text).map_err(|problem| ConfigError::Invalid {
+        path: path.display().to_string(),
+        problem,
+    })?;
+    resolve(&mut config, &environment).map_err(|problem| ConfigError::Invalid {
+        path: path.display().to_string(),
+        problem,
+    })?;
+    Ok(Loaded {
+        home,
+        path,
+        config,
+        environment,
+    })
 }
 
 /// Reads a configuration from its text. The error names line, key, and the nearest key there is.
 pub fn parse(text: &str) -> Result<Config, String> {
-    if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+    if text
+        .lines()
+        .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'))
+    {
         return Ok(Config::default());
     }
     serde_saphyr::from_str(text).map_err(|error| nearest::with_suggestion(&error.without_snippet().to_string()))
@@ -188,9 +210,15 @@ fn resolve(config: &mut Config, environment: &BTreeMap<String, String>) -> Resul
             })
         };
         provider.base_url = expand("base_url", &provider.base_url)?;
-        provider.api_key = provider.api_key.as_deref().map(|text| expand("api_key", text)).transpose()?;
+        provider.api_key = provider
+            .api_key
+            .as_deref()
+            .map(|text| expand("api_key", text))
+            .transpose()?;
         if !provider.base_url.starts_with("http://") && !provider.base_url.starts_with("https://") {
-            return Err(format!("providers.{name}.base_url: expected an address that begins with http:// or https://"));
+            return Err(format!(
+                "providers.{name}.base_url: expected an address that begins with http:// or https://"
+            ));
         }
     }
     if let Some(model) = &config.model {
@@ -198,7 +226,10 @@ fn resolve(config: &mut Config, environment: &BTreeMap<String, String>) -> Resul
         let is_known = provider == "demo" || config.providers.contains_key(provider);
         if rest.is_empty() || !is_known {
             let known: Vec<&str> = config.providers.keys().map(String::as_str).chain(["demo"]).collect();
-            return Err(format!("model: expected `provider/model` with a provider of this file ({}), found `{model}`", known.join(", ")));
+            return Err(format!(
+                "model: expected `provider/model` with a provider of this file ({}), found `{model}`",
+                known.join(", ")
+            ));
         }
     }
     if config.agent.max_rounds == 0 {
@@ -211,12 +242,20 @@ fn read_dot_env(path: &Path, environment: &mut BTreeMap<String, String>) -> Resu
     let pairs = match dotenvy::from_path_iter(path) {
         Ok(pairs) => pairs,
         Err(error) if error.not_found() => return Ok(()),
-        Err(error) => return Err(ConfigError::Invalid { path: path.display().to_string(), problem: error.to_string() }),
+        Err(error) => {
+            return Err(ConfigError::Invalid {
+                path: path.display().to_string(),
+                problem: error.to_string(),
+            });
+        }
     };
     for pair in pairs {
         // The error would show the line, which holds a secret.
         let problem = "a line is not of the form NAME=value".to_owned();
-        let (name, value) = pair.map_err(|_| ConfigError::Invalid { path: path.display().to_string(), problem })?;
+        let (name, value) = pair.map_err(|_| ConfigError::Invalid {
+            path: path.display().to_string(),
+            problem,
+        })?;
         environment.insert(name, value);
     }
     Ok(())

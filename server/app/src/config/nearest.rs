@@ -1,12 +1,21 @@
 //! "Did you mean …?"
 
-/// Adds the nearest known key to a message about an unknown one.
+/// Adds the nearest known key to a message of the form "unknown field `x`, expected one of a, b at line …".
 pub(super) fn with_suggestion(message: &str) -> String {
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let Some(unknown) = quoted.next().filter(|_| message.contains("unknown field")) else { return message.to_owned() };
-    let nearest = quoted.map(|known| (distance(unknown, known), known)).min();
-    match nearest {
-        Some((steps, known)) if steps <= unknown.chars().count().div_ceil(2) => format!("{message}. Did you mean `{known}`?"),
+    let unknown = message.split('`').nth(1).filter(|_| message.contains("unknown field"));
+    let known = message
+        .split_once("expected ")
+        .map(|(_, known)| known.split(" at line ").next().unwrap_or_default());
+    let (Some(unknown), Some(known)) = (unknown, known) else {
+        return message.to_owned();
+    };
+    let names = known
+        .split([',', ' ', '`'])
+        .filter(|word| !["", "one", "of", "or"].contains(word));
+    match names.map(|name| (distance(unknown, name), name)).min() {
+        Some((steps, name)) if steps <= unknown.chars().count().div_ceil(2) => {
+            format!("{message}. Did you mean `{name}`?")
+        }
         _ => message.to_owned(),
     }
 }

@@ -10,9 +10,23 @@ fn the_commented_default_says_the_defaults_and_names_every_key() {
         .collect();
     let config = parse(&uncommented).unwrap();
     assert_eq!((config.agent, config.server), (Agent::default(), Server::default()));
-    for key in ["model", "providers", "kind", "base_url", "api_key", "context_length", "max_rounds", "workspace",
-        "workspace_roots", "approval_policy", "listen", "hosts", "origins", "max_streams", "max_active_runs"]
-    {
+    for key in [
+        "model",
+        "providers",
+        "kind",
+        "base_url",
+        "api_key",
+        "context_length",
+        "max_rounds",
+        "workspace",
+        "workspace_roots",
+        "approval_policy",
+        "listen",
+        "hosts",
+        "origins",
+        "max_streams",
+        "max_active_runs",
+    ] {
         assert!(uncommented.contains(&format!("{key}:")), "{key}");
     }
 }
@@ -20,8 +34,14 @@ fn the_commented_default_says_the_defaults_and_names_every_key() {
 #[test]
 fn a_mistake_is_told_with_its_line_and_the_nearest_key() {
     let error = parse("model: demo/demo\nagent:\n  max_round: 3\n").unwrap_err();
-    assert!(error.contains("max_round") && error.contains("Did you mean `max_rounds`?"), "{error}");
-    assert!(error.contains("line 3") || error.contains(":3:") || error.contains("3:"), "{error}");
+    assert!(
+        error.contains("max_round") && error.contains("Did you mean `max_rounds`?"),
+        "{error}"
+    );
+    assert!(
+        error.contains("line 3") || error.contains(":3:") || error.contains("3:"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -29,11 +49,18 @@ fn values_of_the_environment_are_put_in_and_missing_ones_are_named() {
     let environment = BTreeMap::from([("KEY".to_owned(), "a: b # c".to_owned())]);
     assert_eq!(expand("x${KEY}y", &environment), Ok("xa: b # cy".to_owned()));
     assert_eq!(expand("${NONE}", &environment), Err("NONE".to_owned()));
-    assert_eq!(expand("$KEY ${no name} ${", &environment), Ok("$KEY ${no name} ${".to_owned()));
+    assert_eq!(
+        expand("$KEY ${no name} ${", &environment),
+        Ok("$KEY ${no name} ${".to_owned())
+    );
 }
 
 #[test]
 fn a_model_needs_a_provider_of_the_file() {
     let mut config = parse("model: nowhere/x").unwrap();
-    assert!(resolve(&mut config, &BTreeMap::new()).unwrap_err().contains("nowhere/x"));
+    assert!(
+        resolve(&mut config, &BTreeMap::new())
+            .unwrap_err()
+            .contains("nowhere/x")
+    );
 }

@@ -15,7 +15,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Alive: depends on nothing.
 #[utoipa::path(get, path = "/healthz", tag = "operations", security(()), responses((status = 200, body = Health)))]
 pub(crate) async fn healthz() -> Json<Health> {
-    Json(Health { status: "ok".to_owned(), checks: BTreeMap::new() })
+    Json(Health {
+        status: "ok".to_owned(),
+        checks: BTreeMap::new(),
+    })
 }
 
 /// Able to work: the database can be read and written, and the server isn't about to stop.
@@ -25,10 +28,27 @@ pub(crate) async fn readyz(State(state): State<AppState>) -> (StatusCode, Json<H
     let store = &state.settings.store;
     let (is_readable, is_writable) = tokio::join!(store.is_readable(), store.is_writable(PATIENCE));
     let is_serving = !state.settings.shutdown.is_cancelled() && !state.settings.runs.is_draining();
-    let checks = [("db", is_readable), ("event_log_write", is_writable), ("serving", is_serving)];
+    let checks = [
+        ("db", is_readable),
+        ("event_log_write", is_writable),
+        ("serving", is_serving),
+    ];
     let is_ready = checks.iter().all(|(_, is_ok)| *is_ok);
     let text = |is_ok: bool| if is_ok { "ok" } else { "failed" }.to_owned();
-    let checks = checks.into_iter().map(|(name, is_ok)| (name.to_owned(), text(is_ok))).collect();
-    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(Health { status: text(is_ready), checks }))
+    let checks = checks
+        .into_iter()
+        .map(|(name, is_ok)| (name.to_owned(), text(is_ok)))
+        .collect();
+    let status = if is_ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    (
+        status,
+        Json(Health {
+            status: text(is_ready),
+            checks,
+        }),
+    )
 }

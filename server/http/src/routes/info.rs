@@ -30,7 +30,12 @@ pub(crate) async fn info(State(state): State<AppState>, caller: MaybeCaller, uri
         ])
     };
     let capabilities = || {
-        let named = [("approvals", false), ("local_terminal", false), ("search", true), ("demo_model", settings.model.name == "demo/demo")];
+        let named = [
+            ("approvals", false),
+            ("local_terminal", false),
+            ("search", true),
+            ("demo_model", settings.model.name == "demo/demo"),
+        ];
         named.into_iter().map(|(name, has)| (name.to_owned(), has)).collect()
     };
     Ok(Json(Info {

@@ -27,7 +27,9 @@ pub(crate) async fn get_input(
     Params::of(&uri)?.finish()?;
     let input_id = id(&input_id, ErrorCode::InputNotFound)?;
     let input = state.settings.store.get_input(caller.profile_id(), input_id).await;
-    input.map(Json).map_err(|error| ApiError::from(error).not_found(ErrorCode::InputNotFound))
+    input
+        .map(Json)
+        .map_err(|error| ApiError::from(error).not_found(ErrorCode::InputNotFound))
 }
 
 /// The inputs that wait in a session's chain, first one first.
@@ -42,6 +44,14 @@ pub(crate) async fn list_queue(
     caller.allow(Scope::SessionsRead)?;
     Params::of(&uri)?.finish()?;
     let session = super::sessions::find(&state, &caller, &session_id).await?;
-    let data = state.settings.store.list_queue(caller.profile_id(), session.root_id).await?;
-    Ok(Json(Page { data, next_cursor: None, has_more: false }))
+    let data = state
+        .settings
+        .store
+        .list_queue(caller.profile_id(), session.root_id)
+        .await?;
+    Ok(Json(Page {
+        data,
+        next_cursor: None,
+        has_more: false,
+    }))
 }

@@ -42,7 +42,10 @@ pub(crate) async fn create_key(
     Params::of(&uri)?.finish()?;
     check_name(&request.name)?;
     if request.scopes.is_empty() {
-        return Err(ApiError::invalid("/scopes", "a key without scopes can do nothing: name at least one"));
+        return Err(ApiError::invalid(
+            "/scopes",
+            "a key without scopes can do nothing: name at least one",
+        ));
     }
     // Nobody gives away what he hasn't.
     request.scopes.iter().try_for_each(|scope| caller.allow(*scope))?;
@@ -64,7 +67,11 @@ pub(crate) async fn create_key(
         last_used_at: None,
         secret: None,
     };
-    let row = KeyRow { key: key.clone(), secret_sha256: sha256_hex(&secret), previous: None };
+    let row = KeyRow {
+        key: key.clone(),
+        secret_sha256: sha256_hex(&secret),
+        previous: None,
+    };
     state.settings.store.put_key(caller.profile_id(), row).await?;
     key.secret = Some(secret);
     Ok((StatusCode::CREATED, Json(key)))
@@ -76,28 +83,49 @@ fn new_secret(key_id: KeyId) -> ApiResult<String> {
         tracing::error!(error = %error, "the host gives no random bytes: {error}");
         ApiError::new(ErrorCode::Internal)
     })?;
-    Ok(format!("{KEY_PREFIX}{}_{}", key_id.ulid(), URL_SAFE_NO_PAD.encode(bytes)))
+    Ok(format!(
+        "{KEY_PREFIX}{}_{}",
+        key_id.ulid(),
+        URL_SAFE_NO_PAD.encode(bytes)
+    ))
 }
 
 fn check_name(name: &str) -> ApiResult<()> {
     let length = name.chars().count();
-    if (1..=MAX_NAME_CHARS).contains(&length) { Ok(()) } else { Err(ApiError::invalid("/name", "1 to 100 characters")) }
+    if (1..=MAX_NAME_CHARS).contains(&length) {
+        Ok(())
+    } else {
+        Err(ApiError::invalid("/name", "1 to 100 characters"))
+    }
 }
 
 /// The keys of the profile, newest first, without their secrets.
 #[utoipa::path(get, path = "/v1/keys", tag = "auth",
     responses((status = 200, body = Page<ApiKey>), (status = 401, body = Problem), (status = 403, body = Problem)))]
-pub(crate) async fn list_keys(State(state): State<AppState>, caller: Caller, uri: Uri) -> ApiResult<Json<Page<ApiKey>>> {
+pub(crate) async fn list_keys(
+    State(state): State<AppState>,
+    caller: Caller,
+    uri: Uri,
+) -> ApiResult<Json<Page<ApiKey>>> {
     allow(&caller)?;
     Params::of(&uri)?.finish()?;
     let data = state.settings.store.list_keys(caller.profile_id(), MAX_KEYS).await?;
-    Ok(Json(Page { data, next_cursor: None, has_more: false }))
+    Ok(Json(Page {
+        data,
+        next_cursor: None,
+        has_more: false,
+    }))
 }
 
 async fn find(state: &AppState, caller: &Caller, key_id: &str) -> ApiResult<KeyRow> {
     let missing = || ApiError::new(ErrorCode::KeyNotFound);
-    let row = state.settings.store.find_key(id(key_id, ErrorCode::KeyNotFound)?).await?;
-    row.filter(|row| row.key.profiles.contains(&caller.profile_id())).ok_or_else(missing)
+    let row = state
+        .settings
+        .store
+        .find_key(id(key_id, ErrorCode::KeyNotFound)?)
+        .await?;
+    row.filter(|row| row.key.profiles.contains(&caller.profile_id()))
+        .ok_or_else(missing)
 }
 
 /// Renames a key.
@@ -153,7 +181,10 @@ pub(crate) async fn rotate_key(
     Params::of(&uri)?.finish()?;
     let overlap = request.overlap_seconds.unwrap_or(DEFAULT_OVERLAP_SECONDS);
     if overlap > MAX_OVERLAP_SECONDS {
-        return Err(ApiError::invalid("/overlap_seconds", format!("at most {MAX_OVERLAP_SECONDS}")));
+        return Err(ApiError::invalid(
+            "/overlap_seconds",
+            format!("at most {MAX_OVERLAP_SECONDS}"),
+        ));
     }
     let mut row = find(&state, &caller, &key_id).await?;
     if row.key.revoked_at.is_some() {

@@ -52,7 +52,11 @@ pub(crate) async fn list_messages(
             filter.after_seq = seq;
         }
     }
-    let found = state.settings.store.list_messages(caller.profile_id(), session.id, &filter, limit + 1).await?;
+    let found = state
+        .settings
+        .store
+        .list_messages(caller.profile_id(), session.id, &filter, limit + 1)
+        .await?;
     let place = |message: &Message| (message.seq, message.id.to_string());
     Ok(sessions::page(&state, &caller, &uri, &list, found, (limit, place)))
 }
@@ -71,8 +75,14 @@ pub(crate) async fn get_message(
     Params::of(&uri)?.finish()?;
     let session = sessions::find(&state, &caller, &session_id).await?;
     let message_id = id(&message_id, ErrorCode::MessageNotFound)?;
-    let message = state.settings.store.get_message(caller.profile_id(), session.id, message_id).await;
-    message.map(Json).map_err(|error| ApiError::from(error).not_found(ErrorCode::MessageNotFound))
+    let message = state
+        .settings
+        .store
+        .get_message(caller.profile_id(), session.id, message_id)
+        .await;
+    message
+        .map(Json)
+        .map_err(|error| ApiError::from(error).not_found(ErrorCode::MessageNotFound))
 }
 
 /// The whole session, as JSON lines or as Markdown.
@@ -108,16 +118,28 @@ pub(crate) async fn export_session(
 }
 
 fn json_lines(session: Session, messages: Vec<Message>) -> String {
-    let first = ExportLine::Session { session: Box::new(session) };
-    let rest = messages.into_iter().map(|message| ExportLine::Message { message: Box::new(message) });
-    let lines = std::iter::once(first).chain(rest).filter_map(|line| serde_json::to_string(&line).ok());
+    let first = ExportLine::Session {
+        session: Box::new(session),
+    };
+    let rest = messages.into_iter().map(|message| ExportLine::Message {
+        message: Box::new(message),
+    });
+    let lines = std::iter::once(first)
+        .chain(rest)
+        .filter_map(|line| serde_json::to_string(&line).ok());
     lines.map(|line| line + "\n").collect()
 }
 
 fn markdown(session: &Session, messages: &[Message]) -> String {
     let title = session.title.clone().unwrap_or_else(|| session.id.to_string());
-    let mut text = format!("# {title}\n\n{} · {} · {}\n", session.id, session.model, session.created_at);
-    for message in messages.iter().filter(|message| message.status != MessageStatus::InProgress) {
+    let mut text = format!(
+        "# {title}\n\n{} · {} · {}\n",
+        session.id, session.model, session.created_at
+    );
+    for message in messages
+        .iter()
+        .filter(|message| message.status != MessageStatus::InProgress)
+    {
         let who = match message.role {
             Role::User => "User",
             Role::Assistant => "Assistant",

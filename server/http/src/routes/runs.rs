@@ -13,7 +13,9 @@ use talaria_openapi::ids::RunId;
 use talaria_openapi::inputs::InputBody;
 use talaria_openapi::messages::{Part, Role};
 use talaria_openapi::page::Page;
-use talaria_openapi::runs::{CancelMode, CancelRunRequest, CreateRunRequest, OnBusy, Run, RunLimits, RunStatus, TriggerKind};
+use talaria_openapi::runs::{
+    CancelMode, CancelRunRequest, CreateRunRequest, OnBusy, Run, RunLimits, RunStatus, TriggerKind,
+};
 use talaria_openapi::sessions::{CreateSessionRequest, Session, SessionSource};
 use talaria_openapi::time::Timestamp;
 use talaria_store::{NewRun, RunFilter, RunOptions};
@@ -51,8 +53,15 @@ pub(crate) async fn create_run_in_session(
     let strict = params.take_as("strict", "`true` or `false`")?.unwrap_or(false);
     params.finish()?;
     if request.session_id.is_some() || request.session.is_some() {
-        let field = if request.session.is_some() { "/session" } else { "/session_id" };
-        return Err(ApiError::invalid(field, "the path names the session already: leave it out"));
+        let field = if request.session.is_some() {
+            "/session"
+        } else {
+            "/session_id"
+        };
+        return Err(ApiError::invalid(
+            field,
+            "the path names the session already: leave it out",
+        ));
     }
     let session = sessions::find(&state, &caller, &session_id).await?;
     if strict && session.id != session.tip_id {
@@ -78,7 +87,12 @@ pub(crate) async fn create_run(
     // Checked before a session is made for it.
     content(&request.input)?;
     let session = match (request.session_id.take(), request.session.take()) {
-        (Some(_), Some(_)) => return Err(ApiError::invalid("/session", "give `session` or `session_id`, not both")),
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid(
+                "/session",
+                "give `session` or `session_id`, not both",
+            ));
+        }
         (Some(session_id), None) => sessions::find(&state, &caller, &session_id.to_string()).await?,
         (None, new) => {
             let new = new.unwrap_or_default();
@@ -106,7 +120,11 @@ async fn start(
     let wants_stream = headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok())
-        .is_some_and(|accept| accept.split(',').any(|range| range.trim().starts_with("text/event-stream")));
+        .is_some_and(|accept| {
+            accept
+                .split(',')
+                .any(|range| range.trim().starts_with("text/event-stream"))
+        });
     let mut response = if wants_stream {
         let mut none = Params::of(&Uri::from_static("/"))?;
         let wanted = sse::wanted(&HeaderMap::new(), &mut none)?;
@@ -131,16 +149,35 @@ fn new_run(state: &AppState, caller: &Caller, session: &Session, request: Create
         OnBusy::Queue => true,
         OnBusy::Interrupt | OnBusy::Steer => return Err(ApiError::unsupported("on_busy")),
     };
-    if request.instructions.as_ref().is_some_and(|text| text.len() > MAX_INSTRUCTIONS_BYTES) {
-        return Err(ApiError::invalid("/instructions", format!("at most {MAX_INSTRUCTIONS_BYTES} bytes")));
+    if request
+        .instructions
+        .as_ref()
+        .is_some_and(|text| text.len() > MAX_INSTRUCTIONS_BYTES)
+    {
+        return Err(ApiError::invalid(
+            "/instructions",
+            format!("at most {MAX_INSTRUCTIONS_BYTES} bytes"),
+        ));
     }
     let settings = &state.settings;
-    if request.approval_policy.is_some_and(|policy| policy > settings.approval_policy) {
-        return Err(ApiError::invalid("/approval_policy", "a request may only be tighter than the configuration"));
+    if request
+        .approval_policy
+        .is_some_and(|policy| policy > settings.approval_policy)
+    {
+        return Err(ApiError::invalid(
+            "/approval_policy",
+            "a request may only be tighter than the configuration",
+        ));
     }
-    let max_rounds = request.limits.and_then(|limits| limits.max_rounds).unwrap_or(settings.max_rounds);
+    let max_rounds = request
+        .limits
+        .and_then(|limits| limits.max_rounds)
+        .unwrap_or(settings.max_rounds);
     if !(1..=settings.max_rounds).contains(&max_rounds) {
-        return Err(ApiError::invalid("/limits/max_rounds", format!("must be from 1 to {}", settings.max_rounds)));
+        return Err(ApiError::invalid(
+            "/limits/max_rounds",
+            format!("must be from 1 to {}", settings.max_rounds),
+        ));
     }
     let metadata = request.metadata.unwrap_or_default();
     sessions::check_metadata(&metadata)?;
@@ -154,7 +191,11 @@ fn new_run(state: &AppState, caller: &Caller, session: &Session, request: Create
         content: content(&request.input)?,
         may_queue,
         model: request.model,
-        limits: RunLimits { max_rounds, max_active_seconds: None, max_cost_usd: None },
+        limits: RunLimits {
+            max_rounds,
+            max_active_seconds: None,
+            max_cost_usd: None,
+        },
         options: RunOptions {
             instructions: request.instructions,
             tools: request.tools,
@@ -167,7 +208,9 @@ fn new_run(state: &AppState, caller: &Caller, session: &Session, request: Create
 
 fn content(input: &InputBody) -> ApiResult<Vec<Part>> {
     let parts = match input {
-        InputBody::Text(text) => vec![Part::Text { text: talaria_text::sanitize::storable(text).into_owned() }],
+        InputBody::Text(text) => vec![Part::Text {
+            text: talaria_text::sanitize::storable(text).into_owned(),
+        }],
         InputBody::Messages(messages) => {
             let mut parts = Vec::new();
             for (index, message) in messages.iter().enumerate() {
@@ -180,8 +223,14 @@ fn content(input: &InputBody) -> ApiResult<Vec<Part>> {
             parts
         }
     };
-    let is_empty = parts.iter().all(|part| matches!(part, Part::Text { text } if text.trim().is_empty()));
-    if is_empty { Err(ApiError::invalid("/input", "say something: the input is empty")) } else { Ok(parts) }
+    let is_empty = parts
+        .iter()
+        .all(|part| matches!(part, Part::Text { text } if text.trim().is_empty()));
+    if is_empty {
+        Err(ApiError::invalid("/input", "say something: the input is empty"))
+    } else {
+        Ok(parts)
+    }
 }
 
 /// Runs of the profile, newest first.
@@ -206,7 +255,11 @@ pub(crate) async fn list_runs(State(state): State<AppState>, caller: Caller, uri
         let (at, last) = state.cursor_key.verify(caller.profile_id(), &list, &cursor)?;
         filter.beyond = Some((Timestamp::from_millis(at), id(&last, ErrorCode::InvalidCursor)?));
     }
-    let found = state.settings.store.list_runs(caller.profile_id(), &filter, limit + 1).await?;
+    let found = state
+        .settings
+        .store
+        .list_runs(caller.profile_id(), &filter, limit + 1)
+        .await?;
     let place = |run: &Run| (run.created_at.as_millis(), run.id.to_string());
     Ok(sessions::page(&state, &caller, &uri, &list, found, (limit, place)))
 }
@@ -234,7 +287,9 @@ pub(crate) async fn get_run(
         return Err(invalid("wait", "must be from 0 to 60"));
     }
     let run_id = id(&run_id, ErrorCode::RunNotFound)?;
-    settled(&state, &caller, run_id, Duration::from_secs(wait)).await.map(Json)
+    settled(&state, &caller, run_id, Duration::from_secs(wait))
+        .await
+        .map(Json)
 }
 
 /// The run, once it has ended or waits for a person, or as it is after `patience`.
@@ -270,24 +325,57 @@ pub(crate) async fn cancel_run(
 ) -> ApiResult<Response> {
     caller.allow(Scope::RunsWrite)?;
     Params::of(&uri)?.finish()?;
-    if request.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS) {
-        return Err(ApiError::invalid("/reason", format!("at most {MAX_REASON_CHARS} characters")));
+    if request
+        .reason
+        .as_ref()
+        .is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS)
+    {
+        return Err(ApiError::invalid(
+            "/reason",
+            format!("at most {MAX_REASON_CHARS} characters"),
+        ));
     }
     let run_id = id(&run_id, ErrorCode::RunNotFound)?;
-    let run = state.settings.runs.cancel(&caller.0, run_id, request.mode, request.reason).await;
+    let run = state
+        .settings
+        .runs
+        .cancel(&caller.0, run_id, request.mode, request.reason)
+        .await;
     let run = run.map_err(|error| ApiError::from(error).not_found(ErrorCode::RunNotFound))?;
-    let status = if run.status.is_ended() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let status = if run.status.is_ended() {
+        StatusCode::OK
+    } else {
+        StatusCode::ACCEPTED
+    };
     Ok((status, Json(run)).into_response())
 }
 
 /// Stops everything that is live in a chain, for its deletion.
 pub(crate) async fn stop_chain(state: &AppState, caller: &Caller, session: &Session) -> ApiResult<()> {
     let until = Instant::now() + STOP_PATIENCE;
-    for status in [RunStatus::Queued, RunStatus::RequiresAction, RunStatus::Running, RunStatus::Cancelling] {
-        let filter = RunFilter { session_id: Some(session.tip_id), status: Some(status), ..RunFilter::default() };
-        for run in state.settings.store.list_runs(caller.profile_id(), &filter, 200).await? {
+    for status in [
+        RunStatus::Queued,
+        RunStatus::RequiresAction,
+        RunStatus::Running,
+        RunStatus::Cancelling,
+    ] {
+        let filter = RunFilter {
+            session_id: Some(session.tip_id),
+            status: Some(status),
+            ..RunFilter::default()
+        };
+        for run in state
+            .settings
+            .store
+            .list_runs(caller.profile_id(), &filter, 200)
+            .await?
+        {
             let reason = Some("the session is being deleted".to_owned());
-            let run = state.settings.runs.cancel(&caller.0, run.id, CancelMode::Force, reason).await?;
+            let run = state
+                .settings
+                .runs
+                .cancel(&caller.0, run.id, CancelMode::Force, reason)
+                .await?;
             settled(state, caller, run.id, until.saturating_duration_since(Instant::now())).await?;
         }
     }

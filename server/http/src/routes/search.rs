@@ -47,11 +47,21 @@ pub(crate) async fn search(State(state): State<AppState>, caller: Caller, uri: U
         scope.before = Some(state.cursor_key.verify(caller.profile_id(), &list, &cursor)?.0);
     }
     let query = SearchQuery::parse(&text);
-    let page = state.settings.store.search(caller.profile_id(), &query, &scope, limit as usize).await;
+    let page = state
+        .settings
+        .store
+        .search(caller.profile_id(), &query, &scope, limit as usize)
+        .await;
     let page = page.map_err(|error| ApiError::from(error).not_found(ErrorCode::NotFound))?;
-    let next_cursor = page.next_before.map(|before| state.cursor_key.sign(caller.profile_id(), &list, before, ""));
+    let next_cursor = page
+        .next_before
+        .map(|before| state.cursor_key.sign(caller.profile_id(), &list, before, ""));
     Ok(Json(SearchResults {
-        data: page.hits.into_iter().map(|(message, title)| to_hit(&query, &message, title)).collect(),
+        data: page
+            .hits
+            .into_iter()
+            .map(|(message, title)| to_hit(&query, &message, title))
+            .collect(),
         has_more: next_cursor.is_some(),
         next_cursor,
         took_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -60,7 +70,10 @@ pub(crate) async fn search(State(state): State<AppState>, caller: Caller, uri: U
 
 fn to_hit(query: &SearchQuery, message: &Message, session_title: Option<String>) -> SearchHit {
     let text = talaria_store::searchable_text(message);
-    let snippet = query.snippet(&text, SNIPPET_CHARS).into_iter().map(|(t, hit)| SnippetPiece { t, hit });
+    let snippet = query
+        .snippet(&text, SNIPPET_CHARS)
+        .into_iter()
+        .map(|(t, hit)| SnippetPiece { t, hit });
     SearchHit {
         kind: "message".into(),
         session_id: message.session_id,

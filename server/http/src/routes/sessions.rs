@@ -58,10 +58,20 @@ pub(crate) async fn create(state: &AppState, caller: &Caller, request: CreateSes
     let metadata = request.metadata.clone().unwrap_or_default();
     check_metadata(&metadata)?;
     if let Some(model) = request.model.as_ref().filter(|model| !settings.runs.knows_model(model)) {
-        return Err(ApiError::invalid("/model", format!("there is no model `{model}`; see `providers` in config.yaml")));
+        return Err(ApiError::invalid(
+            "/model",
+            format!("there is no model `{model}`; see `providers` in config.yaml"),
+        ));
     }
-    if request.system_prompt.as_ref().is_some_and(|text| text.len() > MAX_SYSTEM_PROMPT_BYTES) {
-        return Err(ApiError::invalid("/system_prompt", format!("at most {MAX_SYSTEM_PROMPT_BYTES} bytes")));
+    if request
+        .system_prompt
+        .as_ref()
+        .is_some_and(|text| text.len() > MAX_SYSTEM_PROMPT_BYTES)
+    {
+        return Err(ApiError::invalid(
+            "/system_prompt",
+            format!("at most {MAX_SYSTEM_PROMPT_BYTES} bytes"),
+        ));
     }
     let request_sha256 = sha256_hex(&serde_json::to_string(&request).unwrap_or_default());
     let workspace = workspace(state, request.workspace.as_deref())?;
@@ -90,22 +100,34 @@ pub(crate) async fn create(state: &AppState, caller: &Caller, request: CreateSes
 }
 
 fn workspace(state: &AppState, named: Option<&str>) -> ApiResult<String> {
-    let Some(named) = named else { return Ok(state.settings.default_workspace.clone()) };
+    let Some(named) = named else {
+        return Ok(state.settings.default_workspace.clone());
+    };
     let checked = (state.settings.check_workspace)(named).map_err(|reason| {
-        ApiError::new(ErrorCode::WorkspaceNotAllowed).detail(reason.clone()).field("/workspace", "workspace_not_allowed", reason)
+        ApiError::new(ErrorCode::WorkspaceNotAllowed)
+            .detail(reason.clone())
+            .field("/workspace", "workspace_not_allowed", reason)
     })?;
-    let text = checked.to_str().ok_or_else(|| ApiError::invalid("/workspace", "the path is not valid UTF-8"))?;
+    let text = checked
+        .to_str()
+        .ok_or_else(|| ApiError::invalid("/workspace", "the path is not valid UTF-8"))?;
     Ok(text.to_owned())
 }
 
 fn initial_messages(session_id: SessionId, now: Timestamp, given: Vec<InputMessage>) -> ApiResult<Vec<Message>> {
     if given.len() > MAX_INITIAL_MESSAGES {
-        return Err(ApiError::invalid("/initial_messages", format!("at most {MAX_INITIAL_MESSAGES} messages")));
+        return Err(ApiError::invalid(
+            "/initial_messages",
+            format!("at most {MAX_INITIAL_MESSAGES} messages"),
+        ));
     }
     let to_message = |(index, given): (usize, InputMessage)| {
         let pointer = format!("/initial_messages/{index}");
         if given.role == Role::Tool {
-            return Err(ApiError::invalid(&format!("{pointer}/role"), "only `user` and `assistant`"));
+            return Err(ApiError::invalid(
+                &format!("{pointer}/role"),
+                "only `user` and `assistant`",
+            ));
         }
         Ok(Message {
             id: MessageId::new(),
@@ -134,26 +156,39 @@ pub(crate) fn text_parts(content: InputContent, pointer: &str) -> ApiResult<Vec<
         InputContent::Parts(parts) => parts,
     };
     let clean = |(index, part): (usize, Part)| match part {
-        Part::Text { text } => Ok(Part::Text { text: talaria_text::sanitize::storable(&text).into_owned() }),
-        _ => Err(ApiError::invalid(&format!("{pointer}/content/{index}/type"), "only `text` parts are taken for now")),
+        Part::Text { text } => Ok(Part::Text {
+            text: talaria_text::sanitize::storable(&text).into_owned(),
+        }),
+        _ => Err(ApiError::invalid(
+            &format!("{pointer}/content/{index}/type"),
+            "only `text` parts are taken for now",
+        )),
     };
     parts.into_iter().enumerate().map(clean).collect()
 }
 
 fn check_title(title: Option<&str>) -> ApiResult<()> {
     if title.is_some_and(|title| title.chars().count() > MAX_TITLE_CHARS) {
-        return Err(ApiError::invalid("/title", format!("at most {MAX_TITLE_CHARS} characters")));
+        return Err(ApiError::invalid(
+            "/title",
+            format!("at most {MAX_TITLE_CHARS} characters"),
+        ));
     }
     Ok(())
 }
 
 pub(crate) fn check_metadata(metadata: &Metadata) -> ApiResult<()> {
     if metadata.len() > MAX_METADATA_PAIRS {
-        return Err(ApiError::invalid("/metadata", format!("at most {MAX_METADATA_PAIRS} pairs")));
+        return Err(ApiError::invalid(
+            "/metadata",
+            format!("at most {MAX_METADATA_PAIRS} pairs"),
+        ));
     }
     for (key, value) in metadata {
         if key.chars().count() > MAX_METADATA_KEY_CHARS || value.chars().count() > MAX_METADATA_VALUE_CHARS {
-            let limits = format!("keys of at most {MAX_METADATA_KEY_CHARS}, values of at most {MAX_METADATA_VALUE_CHARS} characters");
+            let limits = format!(
+                "keys of at most {MAX_METADATA_KEY_CHARS}, values of at most {MAX_METADATA_VALUE_CHARS} characters"
+            );
             return Err(ApiError::invalid("/metadata", limits));
         }
     }
@@ -184,7 +219,11 @@ pub(crate) async fn list_sessions(State(state): State<AppState>, caller: Caller,
         let (at, last) = state.cursor_key.verify(profile_id, &list, &cursor)?;
         filter.beyond = Some((Timestamp::from_millis(at), id(&last, ErrorCode::InvalidCursor)?));
     }
-    let found = state.settings.store.list_sessions(profile_id, &filter, limit + 1).await?;
+    let found = state
+        .settings
+        .store
+        .list_sessions(profile_id, &filter, limit + 1)
+        .await?;
     let place = |session: &Session| (session.created_at.as_millis(), session.root_id.to_string());
     Ok(page(&state, &caller, &uri, &list, found, (limit, place)))
 }
@@ -205,7 +244,12 @@ pub(crate) fn page<T: serde::Serialize>(
         state.cursor_key.sign(caller.profile_id(), list, at, &last_id)
     });
     let link = next_cursor.as_ref().map(|cursor| next_link(uri, cursor));
-    let mut response = Json(Page { data: found, next_cursor, has_more }).into_response();
+    let mut response = Json(Page {
+        data: found,
+        next_cursor,
+        has_more,
+    })
+    .into_response();
     if let Some(link) = link.and_then(|link| HeaderValue::from_str(&link).ok()) {
         response.headers_mut().insert(header::LINK, link);
     }
@@ -213,7 +257,11 @@ pub(crate) fn page<T: serde::Serialize>(
 }
 
 fn next_link(uri: &Uri, cursor: &str) -> String {
-    let kept = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("cursor="));
+    let kept = uri
+        .query()
+        .unwrap_or_default()
+        .split('&')
+        .filter(|pair| !pair.is_empty() && !pair.starts_with("cursor="));
     let pairs: Vec<String> = kept.map(str::to_owned).chain([format!("cursor={cursor}")]).collect();
     format!("<{}?{}>; rel=\"next\"", uri.path(), pairs.join("&"))
 }
@@ -268,13 +316,21 @@ pub(crate) async fn update_session(
     Params::of(&uri)?.finish()?;
     let session = find(&state, &caller, &session_id).await?;
     check_title(request.title.as_ref().and_then(|title| title.as_deref()))?;
-    if let Some(model) = request.model.as_ref().filter(|model| !state.settings.runs.knows_model(model)) {
+    if let Some(model) = request
+        .model
+        .as_ref()
+        .filter(|model| !state.settings.runs.knows_model(model))
+    {
         return Err(ApiError::invalid("/model", format!("there is no model `{model}`")));
     }
     let changed = request.metadata.unwrap_or_default();
     let mut metadata = session.metadata.clone();
     metadata.retain(|key, _| !matches!(changed.get(key), Some(None)));
-    metadata.extend(changed.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?))));
+    metadata.extend(
+        changed
+            .iter()
+            .filter_map(|(key, value)| Some((key.clone(), value.clone()?))),
+    );
     check_metadata(&metadata)?;
     let changes = SessionChanges {
         title: request.title,
@@ -283,20 +339,31 @@ pub(crate) async fn update_session(
         model: request.model,
         if_updated_at: if_match(&headers, &session)?,
     };
-    let updated = state.settings.store.update_session(caller.profile_id(), session.tip_id, changes).await?;
+    let updated = state
+        .settings
+        .store
+        .update_session(caller.profile_id(), session.tip_id, changes)
+        .await?;
     Ok(with_etag(&updated))
 }
 
 /// The state that a change is bound to; `*` and nothing bind it to none.
 fn if_match(headers: &HeaderMap, session: &Session) -> ApiResult<Option<Timestamp>> {
-    let Some(given) = headers.get(header::IF_MATCH).map(|value| value.to_str().unwrap_or_default()) else {
+    let Some(given) = headers
+        .get(header::IF_MATCH)
+        .map(|value| value.to_str().unwrap_or_default())
+    else {
         return Ok(None);
     };
     let mut tags = given.split(',').map(str::trim);
     if given.trim() == "*" {
         return Ok(None);
     }
-    if tags.any(|tag| tag == etag(session)) { Ok(Some(session.updated_at)) } else { Err(talaria_store::Error::PreconditionFailed.into()) }
+    if tags.any(|tag| tag == etag(session)) {
+        Ok(Some(session.updated_at))
+    } else {
+        Err(talaria_store::Error::PreconditionFailed.into())
+    }
 }
 
 /// Deletes a session's whole chain. With `force=true` its live run is stopped first.
@@ -317,7 +384,11 @@ pub(crate) async fn delete_session(
     if force {
         super::runs::stop_chain(&state, &caller, &session).await?;
     }
-    state.settings.store.delete_session(caller.profile_id(), session.id, caller.0.name.to_string()).await?;
+    state
+        .settings
+        .store
+        .delete_session(caller.profile_id(), session.id, caller.0.name.to_string())
+        .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -335,7 +406,12 @@ pub(crate) async fn get_prompt(
     let session = find(&state, &caller, &session_id).await?;
     let layers = state.settings.store.get_prompt(caller.profile_id(), session.id).await?;
     let text = whole(&layers);
-    Ok(Json(Prompt { session_id: session.id, sha256: sha256_hex(&text), size_bytes: text.len() as u64, layers }))
+    Ok(Json(Prompt {
+        session_id: session.id,
+        sha256: sha256_hex(&text),
+        size_bytes: text.len() as u64,
+        layers,
+    }))
 }
 
 /// Everything that a client needs to show a session and go on with its stream.
@@ -350,5 +426,11 @@ pub(crate) async fn get_snapshot(
     caller.allow(Scope::SessionsRead)?;
     Params::of(&uri)?.finish()?;
     let session = find(&state, &caller, &session_id).await?;
-    Ok(Json(state.settings.store.get_snapshot(caller.profile_id(), session.id).await?))
+    Ok(Json(
+        state
+            .settings
+            .store
+            .get_snapshot(caller.profile_id(), session.id)
+            .await?,
+    ))
 }

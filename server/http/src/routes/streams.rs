@@ -51,9 +51,17 @@ pub(crate) async fn list_events(
     let last = page.events.last().map_or(after, |event| event.seq);
     let has_more = last < page.head_seq && page.events.len() == limit as usize;
     // The stored bytes, not a copy of them: the same as every stream sends.
-    let raw = page.events.into_iter().filter_map(|event| RawValue::from_string(event.payload).ok());
+    let raw = page
+        .events
+        .into_iter()
+        .filter_map(|event| RawValue::from_string(event.payload).ok());
     let next_cursor = has_more.then(|| last.to_string());
-    Ok(Json(Page { data: raw.collect::<Vec<_>>(), next_cursor, has_more }).into_response())
+    Ok(Json(Page {
+        data: raw.collect::<Vec<_>>(),
+        next_cursor,
+        has_more,
+    })
+    .into_response())
 }
 
 /// The events of a session's chain, as they are committed.
@@ -96,16 +104,32 @@ pub(crate) async fn stream_run(
     let mut params = Params::of(&uri)?;
     let wanted = sse::wanted(&headers, &mut params)?;
     params.finish()?;
-    let run = runs::find(&state, &caller, &id::<talaria_openapi::ids::RunId>(&run_id, ErrorCode::RunNotFound)?).await?;
-    let session = state.settings.store.get_session(caller.profile_id(), run.session_id).await?;
+    let run = runs::find(
+        &state,
+        &caller,
+        &id::<talaria_openapi::ids::RunId>(&run_id, ErrorCode::RunNotFound)?,
+    )
+    .await?;
+    let session = state
+        .settings
+        .store
+        .get_session(caller.profile_id(), run.session_id)
+        .await?;
     sse::stream(&state, &caller, &session, Some(run.id), wanted).await
 }
 
 fn require_stream(headers: &HeaderMap) -> ApiResult<()> {
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("*/*");
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("*/*");
     let accepts = |range: &str| {
         let essence = range.split(';').next().unwrap_or_default().trim();
         ["text/event-stream", "text/*", "*/*"].contains(&essence)
     };
-    if accept.split(',').any(accepts) { Ok(()) } else { Err(ApiError::new(ErrorCode::NotAcceptable).detail("accept `text/event-stream`")) }
+    if accept.split(',').any(accepts) {
+        Ok(())
+    } else {
+        Err(ApiError::new(ErrorCode::NotAcceptable).detail("accept `text/event-stream`"))
+    }
 }

@@ -20,8 +20,18 @@ use crate::state::AppState;
 pub(crate) async fn list_tools(State(state): State<AppState>, caller: Caller, uri: Uri) -> ApiResult<Json<Page<Tool>>> {
     caller.allow(Scope::ToolsRead)?;
     Params::of(&uri)?.finish()?;
-    let data = state.settings.runs.tools().iter().map(|tool| to_wire(tool.spec())).collect();
-    Ok(Json(Page { data, next_cursor: None, has_more: false }))
+    let data = state
+        .settings
+        .runs
+        .tools()
+        .iter()
+        .map(|tool| to_wire(tool.spec()))
+        .collect();
+    Ok(Json(Page {
+        data,
+        next_cursor: None,
+        has_more: false,
+    }))
 }
 
 /// One tool.
@@ -35,7 +45,12 @@ pub(crate) async fn get_tool(
 ) -> ApiResult<Json<Tool>> {
     caller.allow(Scope::ToolsRead)?;
     Params::of(&uri)?.finish()?;
-    let tool = state.settings.runs.tools().get(&name).ok_or_else(|| ApiError::new(ErrorCode::ToolNotFound))?;
+    let tool = state
+        .settings
+        .runs
+        .tools()
+        .get(&name)
+        .ok_or_else(|| ApiError::new(ErrorCode::ToolNotFound))?;
     Ok(Json(to_wire(tool.spec())))
 }
 

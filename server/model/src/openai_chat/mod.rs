@@ -53,19 +53,32 @@ impl OpenAiChat {
     }
 
     fn error(&self, kind: Kind) -> Error {
-        Error { kind, provider: self.config.name.clone(), retry_after: None }
+        Error {
+            kind,
+            provider: self.config.name.clone(),
+            retry_after: None,
+        }
     }
 
     async fn send(&self, request: &ModelRequest) -> Result<Response, Error> {
         let client = http_client::client().map_err(|error| self.error(Kind::Network(error)))?;
         let url = format!("{}/chat/completions", self.config.base_url.trim_end_matches('/'));
-        let mut post = client.post(url).header(CONTENT_TYPE, "application/json").body(request::body(request));
+        let mut post = client
+            .post(url)
+            .header(CONTENT_TYPE, "application/json")
+            .body(request::body(request));
         if let Some(key) = &self.config.api_key {
             post = post.bearer_auth(key.expose_secret());
         }
         let sent = tokio::time::timeout(FIRST_EVENT_TIMEOUT, post.send()).await;
-        let response = sent.map_err(|_| self.error(Kind::Idle(FIRST_EVENT_TIMEOUT)))?.map_err(|error| self.network(&error))?;
-        if response.status().is_success() { Ok(response) } else { Err(self.refused(response).await) }
+        let response = sent
+            .map_err(|_| self.error(Kind::Idle(FIRST_EVENT_TIMEOUT)))?
+            .map_err(|error| self.network(&error))?;
+        if response.status().is_success() {
+            Ok(response)
+        } else {
+            Err(self.refused(response).await)
+        }
     }
 
     async fn refused(&self, response: Response) -> Error {
@@ -80,7 +93,13 @@ impl OpenAiChat {
             }
         }
         let text = stream::error_text(&String::from_utf8_lossy(&body));
-        Error { retry_after, ..self.error(Kind::Answered { status: Some(status), body: self.shown(&text) }) }
+        Error {
+            retry_after,
+            ..self.error(Kind::Answered {
+                status: Some(status),
+                body: self.shown(&text),
+            })
+        }
     }
 
     /// What a provider says, short, in one line, and without the key.
@@ -89,7 +108,12 @@ impl OpenAiChat {
             Some(key) if !key.expose_secret().is_empty() => text.replace(key.expose_secret(), "[redacted]"),
             _ => text.to_owned(),
         };
-        text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_SHOWN_CHARS).collect()
+        text.split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .chars()
+            .take(MAX_SHOWN_CHARS)
+            .collect()
     }
 
     fn network(&self, error: &reqwest::Error) -> Error {
@@ -100,9 +124,17 @@ impl OpenAiChat {
             cause = error.source();
         }
         // The error itself would show the address with whatever stands in it.
-        let text = if text.is_empty() { "the connection broke".to_owned() } else { text };
+        let text = if text.is_empty() {
+            "the connection broke".to_owned()
+        } else {
+            text
+        };
         let is_certificate = text.to_lowercase().contains("certificate");
-        self.error(if is_certificate { Kind::Certificate(text) } else { Kind::Network(text) })
+        self.error(if is_certificate {
+            Kind::Certificate(text)
+        } else {
+            Kind::Network(text)
+        })
     }
 }
 
@@ -154,7 +186,11 @@ impl Reader {
 
     /// Reads until the decoder has something. The clock runs until a real event: comments don't set it back.
     async fn fill(&mut self) -> Result<(), ModelError> {
-        let patience = if self.has_spoken { self.client.config.idle_timeout } else { FIRST_EVENT_TIMEOUT };
+        let patience = if self.has_spoken {
+            self.client.config.idle_timeout
+        } else {
+            FIRST_EVENT_TIMEOUT
+        };
         let until = tokio::time::Instant::now() + patience;
         loop {
             let chunk = tokio::time::timeout_at(until, self.response.chunk()).await;
@@ -176,7 +212,10 @@ impl Reader {
 
     fn failure(&self, kind: Kind) -> ModelError {
         let kind = match kind {
-            Kind::Answered { status, body } => Kind::Answered { status, body: self.client.shown(&body) },
+            Kind::Answered { status, body } => Kind::Answered {
+                status,
+                body: self.client.shown(&body),
+            },
             other => other,
         };
         self.client.error(kind).classify()
@@ -192,7 +231,10 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let value = text(RETRY_AFTER.as_str())?;
     let wait = match value.parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
-        Err(_) => httpdate::parse_http_date(value).ok()?.duration_since(SystemTime::now()).unwrap_or_default(),
+        Err(_) => httpdate::parse_http_date(value)
+            .ok()?
+            .duration_since(SystemTime::now())
+            .unwrap_or_default(),
     };
     Some(wait.min(MAX_RETRY_AFTER))
 }

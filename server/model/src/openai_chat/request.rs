@@ -32,7 +32,11 @@ fn message(message: &ModelMessage) -> Value {
         ModelMessage::User { text } => json!({"role": "user", "content": text}),
         ModelMessage::Assistant { text, calls } if calls.is_empty() => json!({"role": "assistant", "content": text}),
         ModelMessage::Assistant { text, calls } => {
-            let content = if text.is_empty() { Value::Null } else { text.as_str().into() };
+            let content = if text.is_empty() {
+                Value::Null
+            } else {
+                text.as_str().into()
+            };
             json!({"role": "assistant", "content": content, "tool_calls": calls.iter().map(call).collect::<Vec<_>>()})
         }
         ModelMessage::Tool { call_id, text } => json!({"role": "tool", "tool_call_id": call_id, "content": text}),

@@ -45,7 +45,9 @@ impl Decoder {
         self.total += bytes.len();
         if self.total > MAX_ANSWER_BYTES && !self.is_done {
             self.is_done = true;
-            events.push(Err(Kind::Malformed(format!("it has more than {MAX_ANSWER_BYTES} bytes"))));
+            events.push(Err(Kind::Malformed(format!(
+                "it has more than {MAX_ANSWER_BYTES} bytes"
+            ))));
         }
         for byte in bytes {
             if self.is_done {
@@ -87,7 +89,10 @@ impl Decoder {
             return self.end_event(events);
         }
         let (field, value) = match line.iter().position(|byte| *byte == b':') {
-            Some(at) => (line.get(..at).unwrap_or_default(), line.get(at + 1..).unwrap_or_default()),
+            Some(at) => (
+                line.get(..at).unwrap_or_default(),
+                line.get(at + 1..).unwrap_or_default(),
+            ),
             None => (line, &[][..]),
         };
         match field {
@@ -122,7 +127,13 @@ impl Decoder {
         }
         match parse(json) {
             Some(value) => self.take_chunk(&value, events),
-            None => self.fail(Kind::Malformed(format!("a piece is no JSON: {}", json.chars().take(80).collect::<String>())), events),
+            None => self.fail(
+                Kind::Malformed(format!(
+                    "a piece is no JSON: {}",
+                    json.chars().take(80).collect::<String>()
+                )),
+                events,
+            ),
         }
     }
 
@@ -133,13 +144,28 @@ impl Decoder {
 
     fn take_chunk(&mut self, chunk: &Value, events: &mut Events) {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
-            let status = ["status", "code"].iter().find_map(|name| error.get(name)?.as_u64()).and_then(|code| u16::try_from(code).ok());
-            return self.fail(Kind::Answered { status: status.filter(|status| *status >= 400), body: error_value_text(error) }, events);
+            let status = ["status", "code"]
+                .iter()
+                .find_map(|name| error.get(name)?.as_u64())
+                .and_then(|code| u16::try_from(code).ok());
+            return self.fail(
+                Kind::Answered {
+                    status: status.filter(|status| *status >= 400),
+                    body: error_value_text(error),
+                },
+                events,
+            );
         }
         if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
             self.usage = Some(read_usage(usage));
         }
-        let Some(choice) = chunk.get("choices").and_then(Value::as_array).and_then(|choices| choices.first()) else { return };
+        let Some(choice) = chunk
+            .get("choices")
+            .and_then(Value::as_array)
+            .and_then(|choices| choices.first())
+        else {
+            return;
+        };
         if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
             self.take_delta(delta, events);
         }
@@ -149,7 +175,9 @@ impl Decoder {
     }
 
     fn take_delta(&mut self, delta: &Value, events: &mut Events) {
-        let reasoning = ["reasoning_content", "reasoning"].iter().find_map(|name| delta.get(name)?.as_str());
+        let reasoning = ["reasoning_content", "reasoning"]
+            .iter()
+            .find_map(|name| delta.get(name)?.as_str());
         if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
             events.push(Ok(ModelEvent::Reasoning(text.to_owned())));
         }
@@ -163,7 +191,12 @@ impl Decoder {
         }
         for piece in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
             let function = piece.get("function").unwrap_or(&Value::Null);
-            self.take_call(piece.get("index").and_then(Value::as_u64), piece.get("id").and_then(Value::as_str), function, events);
+            self.take_call(
+                piece.get("index").and_then(Value::as_u64),
+                piece.get("id").and_then(Value::as_str),
+                function,
+                events,
+            );
         }
         if let Some(function) = delta.get("function_call").filter(|function| function.is_object()) {
             self.take_call(Some(0), None, function, events);
@@ -172,7 +205,10 @@ impl Decoder {
 
     fn take_call(&mut self, index: Option<u64>, id: Option<&str>, function: &Value, events: &mut Events) {
         let id = id.filter(|id| !id.is_empty());
-        let name = function.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
+        let name = function
+            .get("name")
+            .and_then(Value::as_str)
+            .filter(|name| !name.is_empty());
         let at = self.call_of(index, id, name);
         let Some(call) = self.calls.get_mut(at) else { return };
         if let Some(name) = name.filter(|_| call.name.is_empty()) {
@@ -191,7 +227,11 @@ impl Decoder {
         if !call.is_started {
             call.is_started = true;
             json.insert_str(0, &std::mem::take(&mut call.early));
-            events.push(Ok(ModelEvent::CallStarted { index: at, id: call.id.clone(), name: call.name.clone() }));
+            events.push(Ok(ModelEvent::CallStarted {
+                index: at,
+                id: call.id.clone(),
+                name: call.name.clone(),
+            }));
         }
         if !json.is_empty() {
             events.push(Ok(ModelEvent::CallArguments { index: at, json }));
@@ -201,7 +241,9 @@ impl Decoder {
     /// Which call a piece belongs to. Some providers number all calls 0: a new id, or without ids a new name, is a new call.
     fn call_of(&mut self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> usize {
         let known = match (id, index) {
-            (Some(id), _) if self.calls.iter().any(|call| call.id == id) => self.calls.iter().rposition(|call| call.id == id),
+            (Some(id), _) if self.calls.iter().any(|call| call.id == id) => {
+                self.calls.iter().rposition(|call| call.id == id)
+            }
             (Some(_), _) => None,
             (None, Some(index)) => self.calls.iter().rposition(|call| call.index == Some(index)),
             (None, None) => self.calls.len().checked_sub(1),
@@ -211,8 +253,17 @@ impl Decoder {
             id.is_some() || name.is_none() || !has_name
         });
         continues.unwrap_or_else(|| {
-            let id = id.map_or_else(|| format!("call_{}", talaria_openapi::ids::MessageId::new().ulid()), str::to_owned);
-            self.calls.push(Call { index, id, name: String::new(), is_started: false, early: String::new() });
+            let id = id.map_or_else(
+                || format!("call_{}", talaria_openapi::ids::MessageId::new().ulid()),
+                str::to_owned,
+            );
+            self.calls.push(Call {
+                index,
+                id,
+                name: String::new(),
+                is_started: false,
+                early: String::new(),
+            });
             self.calls.len() - 1
         })
     }
@@ -250,13 +301,19 @@ fn read_usage(usage: &Value) -> Usage {
         input_tokens: number("/prompt_tokens"),
         output_tokens: number("/completion_tokens"),
         cached_tokens: number("/prompt_tokens_details/cached_tokens"),
-        cost_usd: usage.get("cost").and_then(Value::as_f64).filter(|cost| cost.is_finite() && *cost >= 0.0).unwrap_or(0.0),
+        cost_usd: usage
+            .get("cost")
+            .and_then(Value::as_f64)
+            .filter(|cost| cost.is_finite() && *cost >= 0.0)
+            .unwrap_or(0.0),
     }
 }
 
 /// JSON, also where it holds half a surrogate pair, which strict readers refuse: it becomes U+FFFD.
 fn parse(json: &str) -> Option<Value> {
-    serde_json::from_str(json).ok().or_else(|| serde_json::from_str(&without_lone_surrogates(json)).ok())
+    serde_json::from_str(json)
+        .ok()
+        .or_else(|| serde_json::from_str(&without_lone_surrogates(json)).ok())
 }
 
 fn without_lone_surrogates(json: &str) -> String {
@@ -308,5 +365,9 @@ fn error_value_text(error: &Value) -> String {
     let mut parts: Vec<&str> = ["type", "code", "message"].into_iter().filter_map(field).collect();
     // OpenRouter hides what the provider behind it says one level deeper.
     parts.extend(error.pointer("/metadata/raw").and_then(Value::as_str));
-    if parts.is_empty() { error.to_string() } else { parts.join(": ") }
+    if parts.is_empty() {
+        error.to_string()
+    } else {
+        parts.join(": ")
+    }
 }

@@ -22,7 +22,11 @@ fn told(events: Vec<Result<ModelEvent, Kind>>) -> Vec<String> {
             Ok(ModelEvent::Reasoning(text)) => ("reasoning ", text),
             Ok(ModelEvent::CallArguments { index, json }) => (["args0 ", "args1 ", "args2 "][index], json),
             Ok(ModelEvent::CallStarted { index, id, name }) => {
-                let id = if id.starts_with("call_01") { "made-up".to_owned() } else { id };
+                let id = if id.starts_with("call_01") {
+                    "made-up".to_owned()
+                } else {
+                    id
+                };
                 told.push(format!("call{index} {id} {name}"));
                 continue;
             }
@@ -44,6 +48,7 @@ fn chunk(delta: &str, finish: &str) -> String {
 }
 
 /// Streams as providers send them, and what they say.
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn samples() -> Vec<(String, Vec<&'static str>)> {
     let hi = chunk(r#"{"content":"Grüß 🙂"}"#, "null");
     let stop = chunk("{}", r#""stop""#);
@@ -52,36 +57,114 @@ fn samples() -> Vec<(String, Vec<&'static str>)> {
     let called = "Ok(Finished(ToolCalls))";
     vec![
         (format!("{hi}{stop}{done}"), vec!["text Grüß 🙂", finished]),
-        (format!("{hi}{stop}").replace('\n', "\r\n"), vec!["text Grüß 🙂", finished]),
-        (format!(": OPENROUTER PROCESSING\n\n:\n\ndata:\n\n{hi}event: x\n{stop}{done}"), vec!["text Grüß 🙂", finished]),
-        (format!("\u{feff}{hi}{stop}data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":3,\"completion_tokens\":2}}}}\n\n{done}"),
-            vec!["text Grüß 🙂", "Ok(Usage(Usage { input_tokens: 3, output_tokens: 2, cached_tokens: 0, cost_usd: 0.0 }))", finished]),
-        (format!("{}{stop}{done}", chunk(r#"{"content":null,"reasoning_content":"hm"}"#, "null")), vec!["reasoning hm", finished]),
+        (
+            format!("{hi}{stop}").replace('\n', "\r\n"),
+            vec!["text Grüß 🙂", finished],
+        ),
+        (
+            format!(": OPENROUTER PROCESSING\n\n:\n\ndata:\n\n{hi}event: x\n{stop}{done}"),
+            vec!["text Grüß 🙂", finished],
+        ),
+        (
+            format!(
+                "\u{feff}{hi}{stop}data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":3,\"completion_tokens\":2}}}}\n\n{done}"
+            ),
+            vec![
+                "text Grüß 🙂",
+                "Ok(Usage(Usage { input_tokens: 3, output_tokens: 2, cached_tokens: 0, cost_usd: 0.0 }))",
+                finished,
+            ],
+        ),
+        (
+            format!(
+                "{}{stop}{done}",
+                chunk(r#"{"content":null,"reasoning_content":"hm"}"#, "null")
+            ),
+            vec!["reasoning hm", finished],
+        ),
         // Three calls, all numbered 0, told apart by their ids (fault D6).
-        (format!("{}{}{stop}{done}",
-            chunk(r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":"}}]}"#, "null"),
-            chunk(r#"{"tool_calls":[{"index":0,"function":{"arguments":"1}"}},{"index":0,"id":"b","function":{"name":"g","arguments":"{}"}}]}"#, "null")),
-            vec!["call0 a f", "args0 {\"x\":1}", "call1 b g", "args1 {}", called]),
+        (
+            format!(
+                "{}{}{stop}{done}",
+                chunk(
+                    r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":"}}]}"#,
+                    "null"
+                ),
+                chunk(
+                    r#"{"tool_calls":[{"index":0,"function":{"arguments":"1}"}},{"index":0,"id":"b","function":{"name":"g","arguments":"{}"}}]}"#,
+                    "null"
+                )
+            ),
+            vec!["call0 a f", "args0 {\"x\":1}", "call1 b g", "args1 {}", called],
+        ),
         // Without ids: told apart by their names.
-        (format!("{}{stop}{done}",
-            chunk(r#"{"tool_calls":[{"function":{"name":"f","arguments":{"x":1}}},{"function":{"name":"g","arguments":null}}]}"#, "null")),
-            vec!["call0 made-up f", "args0 {\"x\":1}", "call1 made-up g", called]),
+        (
+            format!(
+                "{}{stop}{done}",
+                chunk(
+                    r#"{"tool_calls":[{"function":{"name":"f","arguments":{"x":1}}},{"function":{"name":"g","arguments":null}}]}"#,
+                    "null"
+                )
+            ),
+            vec!["call0 made-up f", "args0 {\"x\":1}", "call1 made-up g", called],
+        ),
         // One at a time, id and name only in the first piece.
-        (format!("{}{}{}{done}",
-            chunk(r#"{"tool_calls":[{"index":1,"id":"z","type":"function","function":{"name":"f"}}]}"#, "null"),
-            chunk(r#"{"tool_calls":[{"index":1,"id":"","function":{"arguments":"{}"}}]}"#, "null"),
-            chunk("{}", r#""tool_calls""#)),
-            vec!["call0 z f", "args0 {}", called]),
-        (format!("{}{stop}{done}", chunk(r#"{"function_call":{"name":"f","arguments":"{}"}}"#, "null")),
-            vec!["call0 made-up f", "args0 {}", called]),
-        (format!("{}{stop}{done}", chunk(r#"{"content":"a\ud800b\ud83d\ude42"}"#, "null")), vec!["text a\u{fffd}b🙂", finished]),
-        (r#"{"choices":[{"message":{"content":"whole"},"finish_reason":"stop"}]}"#.to_owned(), vec!["text whole", finished]),
-        (format!("{hi}data: {{\"error\":{{\"message\":\"overloaded\",\"code\":529}}}}\n\n"),
-            vec!["text Grüß 🙂", r#"Err(Answered { status: Some(529), body: "overloaded" })"#]),
-        (hi.clone(), vec!["text Grüß 🙂", r#"Err(Malformed("it ended without saying why"))"#]),
-        (format!("{hi}{done}"), vec!["text Grüß 🙂", r#"Err(Malformed("it ended without saying why"))"#]),
-        (format!("{hi}data: {{\"choi\n\n{stop}"), vec!["text Grüß 🙂", "Err(Malformed(\"a piece is no JSON: {\\\"choi\"))"]),
-        (format!("{}{done}", chunk(r#"{"content":[{"type":"text","text":"x"}]}"#, r#""length""#)), vec!["text x", "Ok(Finished(Length))"]),
+        (
+            format!(
+                "{}{}{}{done}",
+                chunk(
+                    r#"{"tool_calls":[{"index":1,"id":"z","type":"function","function":{"name":"f"}}]}"#,
+                    "null"
+                ),
+                chunk(
+                    r#"{"tool_calls":[{"index":1,"id":"","function":{"arguments":"{}"}}]}"#,
+                    "null"
+                ),
+                chunk("{}", r#""tool_calls""#)
+            ),
+            vec!["call0 z f", "args0 {}", called],
+        ),
+        (
+            format!(
+                "{}{stop}{done}",
+                chunk(r#"{"function_call":{"name":"f","arguments":"{}"}}"#, "null")
+            ),
+            vec!["call0 made-up f", "args0 {}", called],
+        ),
+        (
+            format!("{}{stop}{done}", chunk(r#"{"content":"a\ud800b\ud83d\ude42"}"#, "null")),
+            vec!["text a\u{fffd}b🙂", finished],
+        ),
+        (
+            r#"{"choices":[{"message":{"content":"whole"},"finish_reason":"stop"}]}"#.to_owned(),
+            vec!["text whole", finished],
+        ),
+        (
+            format!("{hi}data: {{\"error\":{{\"message\":\"overloaded\",\"code\":529}}}}\n\n"),
+            vec![
+                "text Grüß 🙂",
+                r#"Err(Answered { status: Some(529), body: "overloaded" })"#,
+            ],
+        ),
+        (
+            hi.clone(),
+            vec!["text Grüß 🙂", r#"Err(Malformed("it ended without saying why"))"#],
+        ),
+        (
+            format!("{hi}{done}"),
+            vec!["text Grüß 🙂", r#"Err(Malformed("it ended without saying why"))"#],
+        ),
+        (
+            format!("{hi}data: {{\"choi\n\n{stop}"),
+            vec!["text Grüß 🙂", "Err(Malformed(\"a piece is no JSON: {\\\"choi\"))"],
+        ),
+        (
+            format!(
+                "{}{done}",
+                chunk(r#"{"content":[{"type":"text","text":"x"}]}"#, r#""length""#)
+            ),
+            vec!["text x", "Ok(Finished(Length))"],
+        ),
     ]
 }
 
@@ -97,7 +180,11 @@ fn any_split_in_two_and_bytewise_gives_the_same() {
     for (sample, expected) in samples() {
         let bytes = sample.as_bytes();
         for at in 0..bytes.len() {
-            assert_eq!(told(decode(&[&bytes[..at], &bytes[at..]])), expected, "{at} of {sample}");
+            assert_eq!(
+                told(decode(&[&bytes[..at], &bytes[at..]])),
+                expected,
+                "{at} of {sample}"
+            );
         }
         let single: Vec<&[u8]> = bytes.chunks(1).collect();
         assert_eq!(told(decode(&single)), expected, "{sample}");
@@ -125,7 +212,10 @@ proptest! {
 }
 
 /// A provider on loopback that answers one request with these bytes, then does as told.
-async fn provider(answer: &'static str, then: fn(tokio::net::TcpStream) -> futures_util::future::BoxFuture<'static, ()>) -> (OpenAiChat, tokio::task::JoinHandle<String>) {
+async fn provider(
+    answer: &'static str,
+    then: fn(tokio::net::TcpStream) -> futures_util::future::BoxFuture<'static, ()>,
+) -> (OpenAiChat, tokio::task::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     #[expect(clippy::disallowed_methods, reason = "a test's own server")]
@@ -149,7 +239,13 @@ async fn provider(answer: &'static str, then: fn(tokio::net::TcpStream) -> futur
 
 fn request() -> ModelRequest {
     let messages = vec![talaria_domain::model::ModelMessage::User { text: "hi".to_owned() }];
-    ModelRequest { model: "m".to_owned(), system: "s".to_owned(), messages, tools: Vec::new(), max_output_tokens: None }
+    ModelRequest {
+        model: "m".to_owned(),
+        system: "s".to_owned(),
+        messages,
+        tools: Vec::new(),
+        max_output_tokens: None,
+    }
 }
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
@@ -176,8 +272,14 @@ async fn a_dropped_stream_closes_the_socket() {
     let mut stream = client.stream(request()).await.unwrap();
     assert_eq!(stream.next().await, Some(Ok(ModelEvent::Text("a".to_owned()))));
     drop(stream);
-    let sent = tokio::time::timeout(Duration::from_secs(1), served).await.unwrap().unwrap();
-    assert!(sent.contains("authorization: Bearer sk-very-secret-key") && sent.contains(r#""stream":true"#), "{sent}");
+    let sent = tokio::time::timeout(Duration::from_secs(1), served)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(
+        sent.contains("authorization: Bearer sk-very-secret-key") && sent.contains(r#""stream":true"#),
+        "{sent}"
+    );
 }
 
 #[tokio::test]
@@ -201,19 +303,30 @@ async fn refusals_are_classified_and_hold_no_key() {
     const LIMITED: &str = "HTTP/1.1 429 Too Many\r\nretry-after: 7\r\ncontent-length: 24\r\nconnection: close\r\n\r\n{\"error\":\"slow down now\"}";
     let (client, _) = provider(LIMITED, |_| Box::pin(async {})).await;
     let error = outcome(&client).await.unwrap_err();
-    assert_eq!((error.reason, error.retry_after), (FailureReason::RateLimited, Some(Duration::from_secs(7))));
+    assert_eq!(
+        (error.reason, error.retry_after),
+        (FailureReason::RateLimited, Some(Duration::from_secs(7)))
+    );
 
-    const REFUSED: &str = "HTTP/1.1 401 No\r\ncontent-length: 34\r\nconnection: close\r\n\r\nIncorrect key: sk-very-secret-key!";
+    const REFUSED: &str =
+        "HTTP/1.1 401 No\r\ncontent-length: 34\r\nconnection: close\r\n\r\nIncorrect key: sk-very-secret-key!";
     let (client, _) = provider(REFUSED, |_| Box::pin(async {})).await;
     let error = outcome(&client).await.unwrap_err();
     assert_eq!((error.reason, error.provider_status), (FailureReason::Auth, Some(401)));
-    assert!(error.message.contains("[redacted]") && !error.message.contains("very-secret"), "{}", error.message);
+    assert!(
+        error.message.contains("[redacted]") && !error.message.contains("very-secret"),
+        "{}",
+        error.message
+    );
 }
 
 #[tokio::test]
 async fn fault_f6_an_early_end_is_no_success() {
     let (client, _) = provider(HEAD, |_| Box::pin(async {})).await;
-    assert_eq!(outcome(&client).await.unwrap_err().reason, FailureReason::MalformedStream);
+    assert_eq!(
+        outcome(&client).await.unwrap_err().reason,
+        FailureReason::MalformedStream
+    );
     let closed = OpenAiChat::new(ProviderConfig {
         name: "gone".to_owned(),
         base_url: "http://127.0.0.1:9/v1".to_owned(),
@@ -221,7 +334,10 @@ async fn fault_f6_an_early_end_is_no_success() {
         idle_timeout: Duration::from_secs(1),
     });
     let error = outcome(&closed).await.unwrap_err();
-    assert!(error.flags.retryable && error.reason == FailureReason::Network, "{error:?}");
+    assert!(
+        error.flags.retryable && error.reason == FailureReason::Network,
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -233,7 +349,15 @@ fn inv_i6_equal_requests_are_equal_bytes() {
 #[test]
 fn usage_of_the_cache_is_read() {
     let chunk = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1,\"prompt_tokens_details\":{\"cached_tokens\":8},\"cost\":0.5}}\n\n";
-    let usage = Usage { input_tokens: 9, output_tokens: 1, cached_tokens: 8, cost_usd: 0.5 };
-    let expected = vec![Ok(ModelEvent::Usage(usage)), Ok(ModelEvent::Finished(FinishReason::Stop))];
+    let usage = Usage {
+        input_tokens: 9,
+        output_tokens: 1,
+        cached_tokens: 8,
+        cost_usd: 0.5,
+    };
+    let expected = vec![
+        Ok(ModelEvent::Usage(usage)),
+        Ok(ModelEvent::Finished(FinishReason::Stop)),
+    ];
     assert_eq!(decode(&[chunk.as_bytes()]), expected);
 }

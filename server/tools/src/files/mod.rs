@@ -20,9 +20,15 @@ pub(crate) fn respond(error: impl std::fmt::Display) -> ToolError {
 }
 
 /// The path of an argument, for the planning of parallel calls.
-pub(crate) fn path_argument(arguments: &Arguments, context: &ToolContext, denied: &DeniedPaths) -> Option<Vec<PathBuf>> {
+pub(crate) fn path_argument(
+    arguments: &Arguments,
+    context: &ToolContext,
+    denied: &DeniedPaths,
+) -> Option<Vec<PathBuf>> {
     let named = arguments.get("path")?.as_str()?;
-    paths::resolve(named, &context.workspace, denied).ok().map(|path| vec![path])
+    paths::resolve(named, &context.workspace, denied)
+        .ok()
+        .map(|path| vec![path])
 }
 
 /// A regular file of bearable size, opened without following a link that was put there since.
@@ -36,7 +42,10 @@ pub(crate) fn open(path: &Path) -> std::io::Result<std::fs::File> {
         return Err(std::io::Error::other("it is not a regular file"));
     }
     if metadata.len() > MAX_FILE_BYTES {
-        return Err(std::io::Error::other(format!("it has {} bytes, more than can be read ({MAX_FILE_BYTES})", metadata.len())));
+        return Err(std::io::Error::other(format!(
+            "it has {} bytes, more than can be read ({MAX_FILE_BYTES})",
+            metadata.len()
+        )));
     }
     Ok(file)
 }
@@ -49,14 +58,18 @@ pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> std::io::Result<(
     }
     let permissions = std::fs::metadata(path).ok().map(|metadata| metadata.permissions());
     let fresh = folder.join(format!(".talaria-{}", talaria_openapi::ids::FileId::new()));
-    let written = std::fs::OpenOptions::new().write(true).create_new(true).open(&fresh).and_then(|mut file| {
-        file.write_all(content)?;
-        if let Some(permissions) = permissions {
-            file.set_permissions(permissions)?;
-        }
-        file.sync_all()?;
-        std::fs::rename(&fresh, path)
-    });
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&fresh)
+        .and_then(|mut file| {
+            file.write_all(content)?;
+            if let Some(permissions) = permissions {
+                file.set_permissions(permissions)?;
+            }
+            file.sync_all()?;
+            std::fs::rename(&fresh, path)
+        });
     if written.is_err() {
         // The rest of a write that failed; when it can't be removed either, the error says why already.
         drop(std::fs::remove_file(&fresh));

@@ -77,21 +77,39 @@ impl Tool for Patch {
         let wanted: Wanted = read(arguments)?;
         let path = paths::resolve(&wanted.path, &context.workspace, &self.denied).map_err(respond)?;
         let changed = tokio::task::spawn_blocking(move || change_file(&path, &wanted)).await;
-        changed.map_err(|error| ToolError::Fatal(error.into()))?.map(ToolOutput::ok).map_err(ToolError::Respond)
+        changed
+            .map_err(|error| ToolError::Fatal(error.into()))?
+            .map(ToolOutput::ok)
+            .map_err(ToolError::Respond)
     }
 }
 
 fn change_file(path: &Path, wanted: &Wanted) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("`{}` can't be changed: {error}", wanted.path);
     let mut before = String::new();
-    open(path).and_then(|mut file| file.read_to_string(&mut before)).map_err(failed)?;
+    open(path)
+        .and_then(|mut file| file.read_to_string(&mut before))
+        .map_err(failed)?;
     let has_crlf = before.contains("\r\n");
     let text = if has_crlf { before.replace("\r\n", "\n") } else { before };
-    let after = replace(&text, &wanted.old_string.replace("\r\n", "\n"), &wanted.new_string.replace("\r\n", "\n"), wanted.replace_all)?;
-    let written = if has_crlf { after.replace('\n', "\r\n") } else { after.clone() };
+    let after = replace(
+        &text,
+        &wanted.old_string.replace("\r\n", "\n"),
+        &wanted.new_string.replace("\r\n", "\n"),
+        wanted.replace_all,
+    )?;
+    let written = if has_crlf {
+        after.replace('\n', "\r\n")
+    } else {
+        after.clone()
+    };
     write_atomically(path, written.as_bytes()).map_err(failed)?;
     let diff = TextDiff::from_lines(text.as_str(), after.as_str());
-    Ok(diff.unified_diff().context_radius(3).header(&wanted.path, &wanted.path).to_string())
+    Ok(diff
+        .unified_diff()
+        .context_radius(3)
+        .header(&wanted.path, &wanted.path)
+        .to_string())
 }
 
 /// The text with the passage replaced, or why not.
@@ -102,7 +120,10 @@ fn replace(text: &str, old: &str, new: &str, replace_all: bool) -> Result<String
     if old == new {
         return Err("`old_string` and `new_string` are the same: there is nothing to change".to_owned());
     }
-    let exact: Vec<(usize, usize)> = text.match_indices(old).map(|(at, found)| (at, at + found.len())).collect();
+    let exact: Vec<(usize, usize)> = text
+        .match_indices(old)
+        .map(|(at, found)| (at, at + found.len()))
+        .collect();
     let mut found = exact;
     for same in [same_but_for_line_ends, same_but_for_indentation] {
         if found.is_empty() {
@@ -113,7 +134,11 @@ fn replace(text: &str, old: &str, new: &str, replace_all: bool) -> Result<String
         [] => Err("the passage isn't in the file: read the file again and copy the lines as they are".to_owned()),
         [_, _, ..] if !replace_all => {
             let lines: Vec<String> = found.iter().map(|(at, _)| line_number(text, *at).to_string()).collect();
-            Err(format!("the passage stands {} times in the file (lines {}): give more lines around it, or set `replace_all`", found.len(), lines.join(", ")))
+            Err(format!(
+                "the passage stands {} times in the file (lines {}): give more lines around it, or set `replace_all`",
+                found.len(),
+                lines.join(", ")
+            ))
         }
         places => Ok(put(text, places, new)),
     }
@@ -158,10 +183,11 @@ fn find_lines(text: &str, old: &str, same: fn(&str, &str) -> bool) -> Vec<(usize
     let mut found: Vec<(usize, usize)> = Vec::new();
     for window in lines.windows(wanted.len()) {
         let fits = window.iter().zip(&wanted).all(|((_, line), wanted)| same(line, wanted));
-        if let (true, Some((begin, _)), Some((last, line))) = (fits, window.first(), window.last()) {
-            if found.last().is_none_or(|(_, end)| end <= begin) {
-                found.push((*begin, last + line.len()));
-            }
+        let (Some((begin, _)), Some((last, line))) = (window.first(), window.last()) else {
+            continue;
+        };
+        if fits && found.last().is_none_or(|(_, end)| end <= begin) {
+            found.push((*begin, last + line.len()));
         }
     }
     found

@@ -80,7 +80,9 @@ impl Tool for ReadFile {
         let path = paths::resolve(&wanted.path, &context.workspace, &self.denied).map_err(respond)?;
         let (workspace, denied) = (Arc::clone(&context.workspace), Arc::clone(&self.denied));
         let answer = tokio::task::spawn_blocking(move || look(&path, &wanted, &workspace, &denied)).await;
-        answer.map_err(|error| ToolError::Fatal(error.into()))?.map(ToolOutput::ok)
+        answer
+            .map_err(|error| ToolError::Fatal(error.into()))?
+            .map(ToolOutput::ok)
     }
 }
 
@@ -96,9 +98,13 @@ fn lines(mut file: std::fs::File, wanted: &Wanted) -> std::io::Result<String> {
     let mut probe = Vec::new();
     file.by_ref().take(PROBE_BYTES as u64).read_to_end(&mut probe)?;
     // An incomplete character at the end of the probe is no sign of a binary file.
-    let is_text = !probe.contains(&0) && std::str::from_utf8(&probe).map_or_else(|error| error.error_len().is_none(), |_| true);
+    let is_text =
+        !probe.contains(&0) && std::str::from_utf8(&probe).map_or_else(|error| error.error_len().is_none(), |_| true);
     if !is_text {
-        return Err(std::io::Error::other(format!("it is a binary file of {} bytes", file.metadata()?.len())));
+        return Err(std::io::Error::other(format!(
+            "it is a binary file of {} bytes",
+            file.metadata()?.len()
+        )));
     }
     file.rewind()?;
     let first = wanted.offset.unwrap_or(1).max(1);
@@ -112,7 +118,11 @@ fn lines(mut file: std::fs::File, wanted: &Wanted) -> std::io::Result<String> {
             let decoded = String::from_utf8_lossy(&line);
             let whole = decoded.trim_end_matches(['\n', '\r']);
             let shown = talaria_text::cut::prefix_chars(whole, MAX_LINE_CHARS);
-            let rest = if shown.len() < whole.len() { " … [line cut]" } else { "" };
+            let rest = if shown.len() < whole.len() {
+                " … [line cut]"
+            } else {
+                ""
+            };
             text.push_str(&format!("{total}|{shown}{rest}\n"));
         }
         line.clear();
@@ -120,7 +130,9 @@ fn lines(mut file: std::fs::File, wanted: &Wanted) -> std::io::Result<String> {
     Ok(match total {
         0 => "(the file is empty)".to_owned(),
         total if first > total => format!("(the file has {total} lines; line {first} doesn't exist)"),
-        total if first - 1 + limit < total => format!("{text}({total} lines in all; go on with offset {})", first + limit),
+        total if first - 1 + limit < total => {
+            format!("{text}({total} lines in all; go on with offset {})", first + limit)
+        }
         _ => text,
     })
 }
@@ -138,8 +150,16 @@ fn entries(path: &Path, workspace: &Path, denied: &DeniedPaths) -> Result<String
     names.sort_unstable();
     let more = names.len().saturating_sub(MAX_ENTRIES);
     names.truncate(MAX_ENTRIES);
-    let rest = if more > 0 { format!("\n({more} more)") } else { String::new() };
-    Ok(format!("`{}` is a folder:\n{}{rest}", paths::shown(path, workspace), names.join("\n")))
+    let rest = if more > 0 {
+        format!("\n({more} more)")
+    } else {
+        String::new()
+    };
+    Ok(format!(
+        "`{}` is a folder:\n{}{rest}",
+        paths::shown(path, workspace),
+        names.join("\n")
+    ))
 }
 
 /// Names that are like the missing one, from the same folder.
@@ -147,13 +167,26 @@ fn missing(path: &Path, named: &str, error: &std::io::Error) -> ToolError {
     if error.kind() != std::io::ErrorKind::NotFound {
         return respond(format!("`{named}` can't be read: {error}"));
     }
-    let wanted = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    let wanted = path
+        .file_name()
+        .map(|name| name.to_string_lossy().to_lowercase())
+        .unwrap_or_default();
     let stem: String = wanted.chars().take(3).collect();
     let listed = path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
-    let names = listed.into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut similar: Vec<String> = names.filter(|name| !stem.is_empty() && name.to_lowercase().contains(&stem)).collect();
+    let names = listed
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut similar: Vec<String> = names
+        .filter(|name| !stem.is_empty() && name.to_lowercase().contains(&stem))
+        .collect();
     similar.sort_unstable();
     similar.truncate(3);
-    let hint = if similar.is_empty() { String::new() } else { format!(" Similar names there: {}.", similar.join(", ")) };
+    let hint = if similar.is_empty() {
+        String::new()
+    } else {
+        format!(" Similar names there: {}.", similar.join(", "))
+    };
     respond(format!("`{named}` doesn't exist.{hint}"))
 }

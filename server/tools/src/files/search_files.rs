@@ -94,10 +94,14 @@ impl Tool for SearchFiles {
 
     async fn run(&self, arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, ToolError> {
         let wanted: Wanted = read(arguments)?;
-        let root = paths::resolve(wanted.path.as_deref().unwrap_or("."), &context.workspace, &self.denied).map_err(respond)?;
+        let root =
+            paths::resolve(wanted.path.as_deref().unwrap_or("."), &context.workspace, &self.denied).map_err(respond)?;
         let (context, denied) = (context.clone(), Arc::clone(&self.denied));
         let found = tokio::task::spawn_blocking(move || search(&root, &wanted, &context, &denied)).await;
-        found.map_err(|error| ToolError::Fatal(error.into()))?.map(ToolOutput::ok).map_err(ToolError::Respond)
+        found
+            .map_err(|error| ToolError::Fatal(error.into()))?
+            .map(ToolOutput::ok)
+            .map_err(ToolError::Respond)
     }
 }
 
@@ -129,7 +133,12 @@ fn search(root: &Path, wanted: &Wanted, context: &ToolContext, denied: &Arc<Deni
     let begun = Instant::now();
     let by_name = wanted.file_glob.as_deref().map(glob).transpose()?;
     let skip = wanted.offset.unwrap_or(0);
-    let mut found = Found { lines: Vec::new(), skip, limit: wanted.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT), has_more: false };
+    let mut found = Found {
+        lines: Vec::new(),
+        skip,
+        limit: wanted.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT),
+        has_more: false,
+    };
     let (matcher, is_literal) = content_matcher(&wanted.pattern)?;
     let named = name_matcher(&wanted.pattern);
     let mut note = "";
@@ -153,7 +162,11 @@ fn search(root: &Path, wanted: &Wanted, context: &ToolContext, denied: &Arc<Deni
             break;
         }
     }
-    let mut text = if found.lines.is_empty() { "nothing found".to_owned() } else { found.lines.join("\n") };
+    let mut text = if found.lines.is_empty() {
+        "nothing found".to_owned()
+    } else {
+        found.lines.join("\n")
+    };
     if found.has_more {
         text.push_str(&format!("\n(more: go on with offset {})", skip + found.lines.len()));
     }
@@ -173,15 +186,24 @@ fn files(root: &Path, workspace: &Arc<Path>, denied: &Arc<DeniedPaths>) -> impl 
         .sort_by_file_path(Path::cmp)
         .filter_entry(move |entry| !denied.is_denied(entry.path(), &workspace))
         .build();
-    let entries = walk.flatten().filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
+    let entries = walk
+        .flatten()
+        .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()));
     entries.map(ignore::DirEntry::into_path)
 }
 
 fn content_matcher(pattern: &str) -> Result<(RegexMatcher, bool), String> {
-    let build = |literal: bool| RegexMatcherBuilder::new().case_smart(true).fixed_strings(literal).build(pattern);
+    let build = |literal: bool| {
+        RegexMatcherBuilder::new()
+            .case_smart(true)
+            .fixed_strings(literal)
+            .build(pattern)
+    };
     match build(false) {
         Ok(matcher) => Ok((matcher, false)),
-        Err(_) => build(true).map(|matcher| (matcher, true)).map_err(|error| format!("the pattern can't be searched: {error}")),
+        Err(_) => build(true)
+            .map(|matcher| (matcher, true))
+            .map_err(|error| format!("the pattern can't be searched: {error}")),
     }
 }
 
@@ -191,7 +213,9 @@ fn name_matcher(pattern: &str) -> impl Fn(&Path) -> bool {
     let part = pattern.to_lowercase();
     move |path| match &glob {
         Some(glob) => is_named(glob, path),
-        None => path.file_name().is_some_and(|name| name.to_string_lossy().to_lowercase().contains(&part)),
+        None => path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().to_lowercase().contains(&part)),
     }
 }
 
@@ -202,12 +226,16 @@ fn is_named(glob: &GlobMatcher, path: &Path) -> bool {
 
 fn glob(pattern: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern).literal_separator(false).build();
-    glob.map(|glob| glob.compile_matcher()).map_err(|error| format!("`{pattern}` is no file pattern: {error}"))
+    glob.map(|glob| glob.compile_matcher())
+        .map_err(|error| format!("`{pattern}` is no file pattern: {error}"))
 }
 
 fn search_in(path: &Path, shown: &str, matcher: &RegexMatcher, found: &mut Found) -> bool {
     let mut goes_on = true;
-    let mut searcher = SearcherBuilder::new().binary_detection(BinaryDetection::quit(0)).line_number(true).build();
+    let mut searcher = SearcherBuilder::new()
+        .binary_detection(BinaryDetection::quit(0))
+        .line_number(true)
+        .build();
     let sink = Lossy(|number, line| {
         let line = talaria_text::cut::prefix_chars(line.trim_end(), MAX_LINE_CHARS);
         goes_on = found.push(format!("{shown}:{number}:{line}"));

@@ -1,0 +1,116 @@
+//! `kill -9` and restart.
+
+use std::time::Duration;
+
+use serde_json::json;
+use talaria_client::watch::RunWatch;
+use talaria_openapi::events::EventBody;
+use talaria_openapi::runs::RunStatus;
+use talaria_tests::model_script::{calls, text};
+
+use crate::{ask, session, start, watch};
+
+#[tokio::test]
+async fn contract_56_a_killed_server_comes_back_and_the_run_goes_on() {
+    let (mut server, model) = start().await;
+    model.reply(text(&"word ".repeat(300)).slowly(Duration::from_millis(10)));
+    let session_id = session(&server.client).await;
+    let run = ask(&server.client, session_id, "talk").await;
+    let mut seen = Vec::new();
+    let mut before = RunWatch::new(server.client.clone(), run.id, None);
+    while seen.len() < 8 {
+        seen.push(before.next().await.unwrap().unwrap());
+    }
+    drop(before);
+    server.kill();
+    model.reply(text("second try"));
+    server.restart().await;
+    let events = watch(&server.client, run.id).await;
+    assert_eq!(events[..seen.len()], seen[..], "what was seen is there, byte for byte");
+    let ended = server.client.get_run(run.id, 0).await.unwrap();
+    assert_eq!((ended.status, ended.attempt), (RunStatus::Completed, 2));
+    assert_eq!(ended.output.unwrap().text, "second try");
+    assert!(
+        events
+            .iter()
+            .any(|event| matches!(event.event.body, EventBody::RunResumed { attempt: 2, .. }))
+    );
+    // The half-said message is closed and not part of the model's history.
+    assert!(
+        !model.requests().last().unwrap()["messages"]
+            .to_string()
+            .contains("word")
+    );
+}
+
+#[tokio::test]
+async fn killed_at_any_moment_nothing_seen_is_lost_and_the_next_message_works() {
+    let (mut server, model) = start().await;
+    let session_id = session(&server.client).await;
+    for round in 0..20_u64 {
+        let id = |call: &str| format!("{call}{round}");
+        model.reply(calls(&[
+            (&id("r"), "search_files", json!({"pattern": "x"})),
+            (
+                &id("w"),
+                "write_file",
+                json!({"path": format!("f{round}.txt"), "content": "x".repeat(2000)}),
+            ),
+        ]));
+        model.reply(text("one two three four five").slowly(Duration::from_millis(4)));
+        let run = ask(&server.client, session_id, &format!("round {round}")).await;
+        let mut seen = Vec::new();
+        let mut before = RunWatch::new(server.client.clone(), run.id, None);
+        let until_kill = async {
+            while let Some(event) = before.next().await.unwrap() {
+                seen.push(event);
+            }
+        };
+        // A different moment each time, over the whole length of a run.
+        drop(tokio::time::timeout(Duration::from_millis(3 + round * 4), until_kill).await);
+        server.kill();
+        server.restart().await;
+        let events = watch(&server.client, run.id).await;
+        assert_eq!(events[..seen.len()], seen[..], "round {round}");
+        let numbers: Vec<i64> = events.iter().map(|event| event.event.seq).collect();
+        assert!(numbers.is_sorted_by(|one, other| one < other), "{numbers:?}");
+        let terminal = events.iter().filter(|event| event.event.body.is_terminal()).count();
+        assert_eq!(terminal, 1, "inv_i4: round {round}");
+        let status = server.client.get_run(run.id, 0).await.unwrap().status;
+        assert!(
+            matches!(status, RunStatus::Completed | RunStatus::Interrupted),
+            "round {round}: {status:?}"
+        );
+    }
+    let run = ask(&server.client, session_id, "still there?").await;
+    assert_eq!(
+        server.client.get_run(run.id, 20).await.unwrap().status,
+        RunStatus::Completed
+    );
+    model.requests();
+}
+
+#[tokio::test]
+async fn hard_h5_a_stop_ends_streams_and_the_queue_survives() {
+    let (mut server, model) = start().await;
+    model.reply(text("a b c d").slowly(Duration::from_millis(20)));
+    let session_id = session(&server.client).await;
+    let run = ask(&server.client, session_id, "go").await;
+    let stream = server
+        .client
+        .request(reqwest::Method::GET, &format!("/v1/sessions/{session_id}/stream"))
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(server.stop(), Some(0));
+    let body = stream.text().await.unwrap();
+    assert!(
+        body.contains(r#""reason":"shutdown""#) && body.contains(r#""reconnect":true"#),
+        "{body}"
+    );
+    server.restart().await;
+    assert_eq!(
+        server.client.get_run(run.id, 20).await.unwrap().status,
+        RunStatus::Completed
+    );
+}

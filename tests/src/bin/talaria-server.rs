@@ -1,0 +1,5 @@
+//! `talaria-server`, for tests that need a process.
+
+fn main() -> std::process::ExitCode {
+    talaria_server::main()
+}

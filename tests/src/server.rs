@@ -1,0 +1,140 @@
+//! A server as its own process, in a home of its own, so that it can be killed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use talaria_client::Client;
+
+use crate::model_script::ModelScript;
+
+const START_PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running server.
+pub struct TestServer {
+    folder: tempfile::TempDir,
+    program: PathBuf,
+    child: Option<Child>,
+    /// Speaks to it as the person who owns the home.
+    pub client: Client,
+    /// Where it listens, without a slash at the end.
+    pub base_url: String,
+    /// The local credential.
+    pub token: String,
+}
+
+impl TestServer {
+    /// Starts `program` (the path that cargo gives to tests) with a scripted model.
+    pub async fn start(program: &str, model: &ModelScript) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("home")).unwrap();
+        std::fs::create_dir_all(folder.path().join("ws")).unwrap();
+        let config = format!(
+            "model: script/test\nproviders:\n  script:\n    kind: openai_chat\n    base_url: {}\nserver:\n  listen: 127.0.0.1:0\n",
+            model.base_url
+        );
+        std::fs::write(folder.path().join("home/config.yaml"), config).unwrap();
+        let client = Client::new("http://127.0.0.1:1", None, None).unwrap();
+        let (base_url, token) = (String::new(), String::new());
+        let mut server = Self {
+            folder,
+            program: program.into(),
+            child: None,
+            client,
+            base_url,
+            token,
+        };
+        server.restart().await;
+        server
+    }
+
+    /// The folder that tools work in.
+    pub fn workspace(&self) -> PathBuf {
+        self.folder.path().join("ws").canonicalize().unwrap()
+    }
+
+    fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// Ends the process at once, as a crash does.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Tells the process to stop and waits; gives its exit code.
+    pub fn stop(&mut self) -> Option<i32> {
+        let mut child = self.child.take().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        child.wait().unwrap().code()
+    }
+
+    /// Starts the process again in the same home.
+    pub async fn restart(&mut self) {
+        self.kill();
+        drop(std::fs::remove_file(self.home().join("server.json")));
+        let log = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.folder.path().join("log"))
+            .unwrap();
+        let child = Command::new(&self.program)
+            .args(["serve", "--home"])
+            .arg(self.home())
+            .current_dir(self.workspace())
+            .env_remove("TALARIA_TOKEN")
+            .stdin(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.child = Some(child);
+        self.base_url = format!("http://{}", self.address().await);
+        self.token = std::fs::read_to_string(self.home().join("token"))
+            .unwrap()
+            .trim()
+            .to_owned();
+        self.client = Client::new(&self.base_url, Some(self.token.clone()), None).unwrap();
+        assert!(self.client.is_alive().await, "{}", self.log());
+    }
+
+    async fn address(&self) -> String {
+        let until = Instant::now() + START_PATIENCE;
+        loop {
+            let text = std::fs::read_to_string(self.home().join("server.json")).unwrap_or_default();
+            if let Ok(file) = serde_json::from_str::<Value>(&text) {
+                return file["address"].as_str().unwrap().to_owned();
+            }
+            assert!(Instant::now() < until, "the server doesn't start:\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// What the server has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// The path of its database.
+    pub fn database(&self) -> PathBuf {
+        self.home().join("talaria.db")
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// The root of the repository.
+#[must_use]
+pub fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap_or_else(|| panic!("a parent"))
+}
