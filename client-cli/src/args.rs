@@ -7,7 +7,7 @@ use clap_complete::Shell;
 use talaria_openapi::ids::SessionId;
 
 /// Talk to your agent.
-#[derive(Debug, Clone, Parser)]
+#[derive(Clone, Parser)]
 #[command(name = "talaria", version, max_term_width = 100)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -21,8 +21,8 @@ pub(crate) struct Args {
     #[arg(long, global = true, env = "TALARIA_HOME", value_name = "FOLDER")]
     pub(crate) home: Option<PathBuf>,
 
-    /// The credential; the home's own when left out.
-    #[arg(long, global = true, env = "TALARIA_TOKEN", hide_env_values = true, hide = true)]
+    /// The credential, from `TALARIA_TOKEN` only: what stands on a command line can be read by others.
+    #[arg(skip)]
     pub(crate) token: Option<String>,
 
     /// The profile to work in.
@@ -128,6 +128,18 @@ pub(crate) enum ServerCommand {
         #[arg(short = 'n', long, default_value_t = 50)]
         lines: usize,
     },
+}
+
+impl Args {
+    /// The command line, with the credential of the environment.
+    pub(crate) fn read() -> Self {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place where this program reads its credential"
+        )]
+        let token = std::env::var("TALARIA_TOKEN").ok().filter(|token| !token.is_empty());
+        Self { token, ..Self::parse() }
+    }
 }
 
 pub(crate) fn print_completions(shell: Shell) {

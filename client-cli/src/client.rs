@@ -18,14 +18,24 @@ use talaria_openapi::tools::Tool;
 use crate::error::{Error, Result};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longer than any wait that can be asked for, and than several heartbeats of a stream: silence beyond it is a dead peer.
+const READ_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Speaks to one server as one credential in one profile. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
     base_url: Arc<str>,
     token: Option<Arc<str>>,
     profile: Option<Arc<str>>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("base_url", &self.base_url)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Client {
@@ -35,6 +45,7 @@ impl Client {
         drop(rustls::crypto::ring::default_provider().install_default());
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
+            .read_timeout(READ_TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
             .tcp_nodelay(true)
             .user_agent(concat!("talaria-cli/", env!("CARGO_PKG_VERSION")))
@@ -77,6 +88,11 @@ impl Client {
         let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
         match serde_json::from_slice(&body) {
             Ok(problem) => Err(Error::Problem(Box::new(problem))),
+            // A proxy's answer for a server that is away.
+            Err(_) if status.is_server_error() => Err(Error::Unreachable {
+                url: self.base_url.to_string(),
+                reason: format!("something in between answers {status}"),
+            }),
             Err(_) => Err(Error::Protocol(format!("status {status} without a problem document"))),
         }
     }
@@ -231,6 +247,10 @@ impl Client {
             request = request.header("last-event-id", last.to_string());
         }
         let response = self.send(request).await?;
-        Ok((response.status() != StatusCode::NO_CONTENT).then_some(response))
+        match response.status() {
+            StatusCode::OK => Ok(Some(response)),
+            StatusCode::NO_CONTENT => Ok(None),
+            status => Err(Error::Protocol(format!("a stream is answered with {status}"))),
+        }
     }
 }

@@ -38,14 +38,20 @@ pub(crate) async fn dispatch(args: Args) -> Result<ExitCode> {
 }
 
 async fn connect(args: &Args) -> Result<Connected> {
+    let local = LocalServer::new(args.home.clone())?;
     if let Some(url) = &args.url {
-        let client = Client::new(url, args.token.clone(), args.profile.clone())?;
+        // The home's credential goes to the home's server only.
+        let own = local
+            .find()
+            .await
+            .filter(|server| url.trim_end_matches('/') == format!("http://{}", server.address));
+        let token = args.token.clone().or_else(|| own.and_then(|_| local.token()));
+        let client = Client::new(url, token, args.profile.clone())?;
         return Ok(Connected {
             client,
             is_local: false,
         });
     }
-    let local = LocalServer::new(args.home.clone())?;
     let server = local.ensure().await?;
     let token = args.token.clone().or_else(|| local.token());
     let client = Client::new(&format!("http://{}", server.address), token, args.profile.clone())?;

@@ -15,8 +15,6 @@ pub mod watch;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 pub use client::Client;
 pub use error::Error;
 
@@ -24,7 +22,7 @@ use crate::args::{Args, Command};
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::read();
     if let Some(Command::Completions { shell }) = &args.command {
         args::print_completions(*shell);
         return ExitCode::SUCCESS;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
 use serde::Deserialize;
 
 use crate::client::Client;
@@ -15,6 +16,8 @@ use crate::render;
 
 const START_PATIENCE: Duration = Duration::from_secs(15);
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
+/// The server's exit code when another one holds the home.
+const EXIT_TEMPORARY: i32 = 75;
 const POLL: Duration = Duration::from_millis(20);
 
 /// The home of a local server.
@@ -40,9 +43,18 @@ impl LocalServer {
     pub(crate) async fn find(&self) -> Option<ServerFile> {
         let text = std::fs::read_to_string(self.home.join("server.json")).ok()?;
         let file: ServerFile = serde_json::from_str(&text).ok()?;
-        // A server that was killed leaves its file behind.
+        // A server that was killed leaves its file behind, and by now anybody may listen there: only the home's lock proves
+        // that its server is alive. It removes an old file when it takes the lock.
+        if !self.is_locked() {
+            return None;
+        }
         let client = Client::new(&format!("http://{}", file.address), None, None).ok()?;
         client.is_alive().await.then_some(file)
+    }
+
+    fn is_locked(&self) -> bool {
+        let lock = OpenOptions::new().read(true).open(self.home.join("server.lock"));
+        lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockShared).is_err())
     }
 
     /// The credential that the server made for the person who owns the home.
@@ -69,8 +81,13 @@ impl LocalServer {
                 ));
                 return Ok(file);
             }
-            let has_ended = child.try_wait().ok().flatten();
-            if has_ended.is_some() || Instant::now() > until {
+            // Another client may have started one at the same moment: then ours gives way, and theirs is waited for.
+            let has_failed = child
+                .try_wait()
+                .ok()
+                .flatten()
+                .is_some_and(|status| status.code() != Some(EXIT_TEMPORARY));
+            if has_failed || Instant::now() > until {
                 let why = tail(&log, 5);
                 return Err(Error::Local(format!(
                     "talaria-server doesn't start. The end of {}:\n{why}",
@@ -113,12 +130,12 @@ impl LocalServer {
         let Some(file) = self.find().await else {
             return Ok(false);
         };
-        let pid = rustix::process::Pid::from_raw(file.pid)
+        let pid = rustix::process::Pid::from_raw(file.pid.max(0))
             .ok_or_else(|| Error::Local("server.json names no process".to_owned()))?;
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)
             .map_err(|error| Error::Local(format!("process {} can't be told to stop: {error}", file.pid)))?;
         let until = Instant::now() + STOP_PATIENCE;
-        while self.home.join("server.json").exists() {
+        while self.is_locked() {
             if Instant::now() > until {
                 return Err(Error::Local(format!(
                     "process {} doesn't stop; see {}",

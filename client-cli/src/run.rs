@@ -58,7 +58,7 @@ pub(crate) async fn follow(client: &Client, run_id: RunId, json: bool) -> Result
     let mut watch = RunWatch::new(client.clone(), run_id, None);
     let mut progress = Progress::default();
     let mut interrupts = 0;
-    let mut status = RunStatus::Failed;
+    let mut status = None;
     loop {
         let next = tokio::select! {
             next = watch.next() => next?,
@@ -84,11 +84,15 @@ pub(crate) async fn follow(client: &Client, run_id: RunId, json: bool) -> Result
             | EventBody::RunFailed { run }
             | EventBody::RunCancelled { run }
             | EventBody::RunInterrupted { run } => {
-                status = run.status;
+                status = Some(run.status);
             }
             _ => {}
         }
     }
     progress.end_line();
-    Ok(status)
+    match status {
+        Some(status) => Ok(status),
+        // The stream was reset past the end: the run itself says how it ended.
+        None => Ok(client.get_run(run_id, 0).await?.status),
+    }
 }

@@ -31,6 +31,7 @@ pub struct RunWatch {
     last: Option<i64>,
     stream: Option<BoxStream<'static, std::result::Result<Frame, String>>>,
     ready: VecDeque<Watched>,
+    /// How long to wait before the next connection; nothing before the first one.
     delay: Duration,
     is_over: bool,
 }
@@ -45,7 +46,7 @@ impl RunWatch {
             last: after,
             stream: None,
             ready: VecDeque::new(),
-            delay: FIRST_DELAY,
+            delay: Duration::ZERO,
             is_over: false,
         }
     }
@@ -71,39 +72,29 @@ impl RunWatch {
     }
 
     async fn connect(&mut self) -> Result<()> {
+        tokio::time::sleep(self.delay).await;
+        // Grows until an event arrives: a connection that opens and ends at once is no progress.
+        self.delay = (self.delay * 2).clamp(FIRST_DELAY, LAST_DELAY);
         match self.client.open_run_stream(self.run_id, self.last).await {
             Ok(Some(response)) => self.stream = Some(frames(response)),
             Ok(None) => self.is_over = true,
-            Err(Error::Unreachable { .. }) => self.pause().await,
-            Err(Error::Problem(problem)) if problem.retryable => self.pause().await,
+            Err(Error::Unreachable { .. }) => {}
+            Err(Error::Problem(problem)) if problem.retryable => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    async fn pause(&mut self) {
-        tokio::time::sleep(self.delay).await;
-        self.delay = (self.delay * 2).min(LAST_DELAY);
-    }
-
     fn take(&mut self, frame: Frame) -> Result<()> {
-        let protocol = |error: serde_json::Error| Error::Protocol(error.to_string());
         if frame.event.starts_with("stream.") {
-            let control: ControlEvent = serde_json::from_str(&frame.data).map_err(protocol)?;
-            match control {
-                ControlEvent::StreamOpen { .. } => self.delay = FIRST_DELAY,
-                ControlEvent::StreamReset { head_seq, .. } => self.last = Some(head_seq),
-                ControlEvent::StreamEnd {
-                    reconnect, retry_ms, ..
-                } => {
-                    self.is_over = !reconnect;
-                    self.stream = None;
-                    self.delay = retry_ms.map_or(FIRST_DELAY, Duration::from_millis).min(LAST_DELAY);
-                }
+            // One of a later version is skipped: what it says is no part of the log.
+            if let Ok(control) = serde_json::from_str(&frame.data) {
+                self.obey(&control);
             }
             return Ok(());
         }
-        let event = Event::parse(&frame.data).map_err(protocol)?;
+        let event = Event::parse(&frame.data).map_err(|error| Error::Protocol(error.to_string()))?;
+        self.delay = FIRST_DELAY;
         // Delivery is at least once: what was seen is skipped.
         if self.last.is_none_or(|last| event.seq > last) {
             self.last = Some(event.seq);
@@ -113,5 +104,19 @@ impl RunWatch {
             });
         }
         Ok(())
+    }
+
+    fn obey(&mut self, control: &ControlEvent) {
+        match control {
+            ControlEvent::StreamOpen { .. } => {}
+            ControlEvent::StreamReset { head_seq, .. } => self.last = Some(*head_seq),
+            ControlEvent::StreamEnd {
+                reconnect, retry_ms, ..
+            } => {
+                self.is_over = !reconnect;
+                self.stream = None;
+                self.delay = retry_ms.map_or(FIRST_DELAY, Duration::from_millis).min(LAST_DELAY);
+            }
+        }
     }
 }

@@ -326,7 +326,15 @@ impl Event {
     pub fn parse(data: &str) -> Result<Self, serde_json::Error> {
         let mut value: Value = serde_json::from_str(data)?;
         name_references(&mut value);
-        serde_json::from_value(value)
+        serde_json::from_value(value.clone()).or_else(|error| {
+            // A known type with a part of a later version: as good as unknown, but its number counts.
+            let Value::Object(mut fields) = value else {
+                return Err(error);
+            };
+            fields.retain(|name, _| ["seq", "ts", "session_id", "run_id"].contains(&name.as_str()));
+            fields.insert("type".to_owned(), Value::from("unknown"));
+            serde_json::from_value(Value::Object(fields))
+        })
     }
 }
 
@@ -477,6 +485,13 @@ mod tests {
     fn unknown_events_are_read_as_unknown() {
         let data = format!(r#"{{"type":"dream.started",{HEAD},"dream":{{"of":"sheep"}}}}"#);
         assert_eq!(Event::parse(&data).unwrap().body, EventBody::Unknown);
+    }
+
+    #[test]
+    fn hard_h30_a_known_event_with_a_later_part_is_unknown() {
+        let data = format!(r#"{{"type":"run.notice",{HEAD},"code":"from_the_future","message":"","data":{{}}}}"#);
+        let event = Event::parse(&data).unwrap();
+        assert_eq!((event.body, event.seq), (EventBody::Unknown, 7));
     }
 
     #[test]

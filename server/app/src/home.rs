@@ -14,6 +14,10 @@ use talaria_openapi::time::Timestamp;
 /// Shortest credential that a person may set.
 const MIN_TOKEN_CHARS: usize = 32;
 
+/// How often, and after what pause, a lock that is taken is tried again.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+
 /// What is wrong with a home. Each says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
@@ -88,6 +92,8 @@ impl Home {
             .map_err(|source| failed(path, source))?;
         let path = path.canonicalize().map_err(|source| failed(path, source))?;
         let lock = lock(&path)?;
+        // What a killed server left behind: it must not be taken for this one.
+        drop(std::fs::remove_file(path.join("server.json")));
         write_new(&path.join("config.yaml"), default_config.as_bytes())?;
         let token = match token {
             Some(token) => token,
@@ -156,13 +162,22 @@ fn lock(home: &Path) -> Result<fd_lock::RwLockWriteGuard<'static, File>, HomeErr
         .map_err(|source| failed(&path, source))?;
     // Held to the end of the process: nothing is gained by giving the lock's memory back.
     let lock: &'static mut fd_lock::RwLock<File> = Box::leak(Box::new(fd_lock::RwLock::new(file)));
-    lock.try_write().map_err(|source| match source.kind() {
+    let held = |source: std::io::Error| match source.kind() {
         std::io::ErrorKind::WouldBlock => HomeError::Locked {
             home: home.display().to_string(),
             who: who(home),
         },
         _ => failed(&path, source),
-    })
+    };
+    for _ in 0..LOCK_TRIES {
+        if lock.try_write().is_ok() {
+            break;
+        }
+        // A client looks whether the home is locked by a lock of its own, which it gives back at once.
+        #[expect(clippy::disallowed_methods, reason = "nothing is served yet")]
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    lock.try_write().map_err(held)
 }
 
 fn who(home: &Path) -> String {

@@ -11,7 +11,7 @@ use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use secrecy::ExposeSecret as _;
 use talaria_domain::Secret;
-use talaria_domain::model::{ModelClient, ModelError, ModelRequest, ModelStream};
+use talaria_domain::model::{ModelClient, ModelError, ModelEvent, ModelRequest, ModelStream};
 
 use crate::error::{Error, Kind};
 use crate::http_client;
@@ -158,16 +158,18 @@ struct Reader {
     client: OpenAiChat,
     response: Response,
     decoder: Decoder,
-    ready: std::vec::IntoIter<Result<talaria_domain::model::ModelEvent, Kind>>,
+    ready: std::vec::IntoIter<Result<ModelEvent, Kind>>,
     has_spoken: bool,
     is_over: bool,
 }
 
 impl Reader {
-    async fn next(mut self) -> Option<(Result<talaria_domain::model::ModelEvent, ModelError>, Self)> {
+    async fn next(mut self) -> Option<(Result<ModelEvent, ModelError>, Self)> {
         loop {
             if let Some(event) = self.ready.next() {
                 self.has_spoken = true;
+                // Nothing follows the end, even where the provider keeps the connection open.
+                self.is_over |= matches!(event, Ok(ModelEvent::Finished(_)));
                 let event = event.map_err(|kind| {
                     self.is_over = true;
                     self.failure(kind)
@@ -194,20 +196,24 @@ impl Reader {
         let until = tokio::time::Instant::now() + patience;
         loop {
             let chunk = tokio::time::timeout_at(until, self.response.chunk()).await;
-            let chunk = chunk.map_err(|_| self.failure(Kind::Idle(patience)))?;
             let events = match chunk {
-                Ok(Some(bytes)) => self.decoder.push(&bytes),
-                Ok(None) => {
-                    self.is_over = true;
-                    self.decoder.finish()
-                }
-                Err(error) => return Err(self.client.network(&error).classify()),
+                Ok(Ok(Some(bytes))) => self.decoder.push(&bytes),
+                // However it ends: the answer is whole when the provider has said so.
+                Ok(Ok(None)) => self.close(),
+                Ok(Err(_)) | Err(_) if self.decoder.has_finished() => self.close(),
+                Ok(Err(error)) => return Err(self.client.network(&error).classify()),
+                Err(_) => return Err(self.failure(Kind::Idle(patience))),
             };
             if !events.is_empty() || self.is_over {
                 self.ready = events.into_iter();
                 return Ok(());
             }
         }
+    }
+
+    fn close(&mut self) -> Vec<Result<ModelEvent, Kind>> {
+        self.is_over = true;
+        self.decoder.finish()
     }
 
     fn failure(&self, kind: Kind) -> ModelError {

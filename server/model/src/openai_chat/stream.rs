@@ -34,8 +34,8 @@ struct Call {
     id: String,
     name: String,
     is_started: bool,
-    /// Arguments that came before the name.
-    early: String,
+    /// The arguments so far.
+    json: String,
 }
 
 impl Decoder {
@@ -62,6 +62,12 @@ impl Decoder {
             }
         }
         events
+    }
+
+    /// Whether the provider has said why it stopped: what comes after that can only be the bill.
+    #[must_use]
+    pub fn has_finished(&self) -> bool {
+        self.finish.is_some()
     }
 
     /// The bytes are over.
@@ -219,14 +225,15 @@ impl Decoder {
             None | Some(Value::Null) => String::new(),
             Some(value) => value.to_string(),
         };
+        call.json.push_str(&arguments);
         if call.name.is_empty() {
-            call.early.push_str(&arguments);
             return;
         }
         let mut json = arguments;
         if !call.is_started {
             call.is_started = true;
-            json.insert_str(0, &std::mem::take(&mut call.early));
+            // With what came before the name.
+            json.clone_from(&call.json);
             events.push(Ok(ModelEvent::CallStarted {
                 index: at,
                 id: call.id.clone(),
@@ -239,33 +246,32 @@ impl Decoder {
     }
 
     /// Which call a piece belongs to. Some providers number all calls 0: a new id, or without ids a new name, is a new call.
+    /// Others repeat the name in every piece: it is the same call until its arguments are whole.
     fn call_of(&mut self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> usize {
+        let same_index = |call: &Call| index.is_none() || call.index.is_none() || call.index == index;
         let known = match (id, index) {
-            (Some(id), _) if self.calls.iter().any(|call| call.id == id) => {
-                self.calls.iter().rposition(|call| call.id == id)
-            }
-            (Some(_), _) => None,
+            (Some(id), _) => self.calls.iter().rposition(|call| call.id == id && same_index(call)),
             (None, Some(index)) => self.calls.iter().rposition(|call| call.index == Some(index)),
             (None, None) => self.calls.len().checked_sub(1),
         };
-        let continues = known.filter(|at| {
-            let has_name = self.calls.get(*at).is_some_and(|call| call.is_started);
-            id.is_some() || name.is_none() || !has_name
-        });
-        continues.unwrap_or_else(|| {
-            let id = id.map_or_else(
-                || format!("call_{}", talaria_openapi::ids::MessageId::new().ulid()),
-                str::to_owned,
-            );
-            self.calls.push(Call {
-                index,
-                id,
-                name: String::new(),
-                is_started: false,
-                early: String::new(),
-            });
-            self.calls.len() - 1
-        })
+        let goes_on = |call: &Call| {
+            let is_whole = serde_json::from_str::<Value>(&call.json).is_ok();
+            id.is_some() || !call.is_started || name.is_none_or(|name| name == call.name && !is_whole)
+        };
+        known
+            .filter(|at| self.calls.get(*at).is_some_and(goes_on))
+            .unwrap_or_else(|| {
+                let made_up = || format!("call_{}", talaria_openapi::ids::MessageId::new().ulid());
+                let id = id.map_or_else(made_up, str::to_owned);
+                self.calls.push(Call {
+                    index,
+                    id,
+                    name: String::new(),
+                    is_started: false,
+                    json: String::new(),
+                });
+                self.calls.len() - 1
+            })
     }
 
     fn end(&mut self, events: &mut Events) {

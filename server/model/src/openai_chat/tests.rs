@@ -108,6 +108,42 @@ fn samples() -> Vec<(String, Vec<&'static str>)> {
             ),
             vec!["call0 made-up f", "args0 {\"x\":1}", "call1 made-up g", called],
         ),
+        // The name in every piece, without ids: one call until its arguments are whole.
+        (
+            format!(
+                "{}{}{}{stop}{done}",
+                chunk(
+                    r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{\"x\""}}]}"#,
+                    "null"
+                ),
+                chunk(
+                    r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":":1}"}}]}"#,
+                    "null"
+                ),
+                chunk(
+                    r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{}"}}]}"#,
+                    "null"
+                )
+            ),
+            vec![
+                "call0 made-up f",
+                "args0 {\"x\":1}",
+                "call1 made-up f",
+                "args1 {}",
+                called,
+            ],
+        ),
+        // One id for two indexes: two calls.
+        (
+            format!(
+                "{}{stop}{done}",
+                chunk(
+                    r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"a","function":{"name":"g","arguments":"{}"}}]}"#,
+                    "null"
+                )
+            ),
+            vec!["call0 a f", "args0 {}", "call1 a g", "args1 {}", called],
+        ),
         // One at a time, id and name only in the first piece.
         (
             format!(
@@ -200,7 +236,7 @@ proptest! {
     }
 
     #[test]
-    fn a_garbled_stream_ends_once(which in 0_usize..16, at in 0_usize..400, byte: u8) {
+    fn a_garbled_stream_ends_once(which in 0_usize..18, at in 0_usize..400, byte: u8) {
         let (sample, _) = samples().swap_remove(which);
         let mut bytes = sample.into_bytes();
         let at = at % bytes.len();
@@ -360,4 +396,25 @@ fn usage_of_the_cache_is_read() {
         Ok(ModelEvent::Finished(FinishReason::Stop)),
     ];
     assert_eq!(decode(&[chunk.as_bytes()]), expected);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_whole_stays_whole_however_the_connection_ends() {
+    const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n4c\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}      \n\n\r\n";
+    let expected = vec![
+        ModelEvent::Text("a".to_owned()),
+        ModelEvent::Finished(FinishReason::Stop),
+    ];
+    let (client, _) = provider(ANSWER, |_| Box::pin(async {})).await;
+    assert_eq!(outcome(&client).await, Ok(expected.clone()));
+    let (client, served) = provider(ANSWER, |mut socket| {
+        Box::pin(async move {
+            let mut rest = [0; 16];
+            assert_eq!(socket.read(&mut rest).await.unwrap_or(0), 0, "the client hangs up");
+        })
+    })
+    .await;
+    assert_eq!(outcome(&client).await, Ok(expected));
+    drop(client);
+    served.abort();
 }
