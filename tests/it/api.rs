@@ -56,7 +56,7 @@ async fn contract_1_to_6_sessions_and_errors() {
         (JSON, r#"{"title":"a","title":"b"}"#, 400, "invalid_json"),
         ("text/plain", "{}", 415, "unsupported_media_type"),
         (JSON, r#"{"workspace":"relative"}"#, 422, "workspace_not_allowed"),
-        (JSON, r#"{"workspace":"/"}"#, 422, "workspace_not_allowed"),
+        (JSON, r#"{"workspace":"/does/not/exist"}"#, 422, "workspace_not_allowed"),
     ] {
         let (status, problem) = call(&server, Method::POST, "/v1/sessions", Some((media_type, body))).await;
         assert_eq!((status, problem["code"].as_str()), (expected, Some(code)), "{body}");
@@ -209,6 +209,38 @@ async fn keys_do_what_they_may_until_they_are_revoked() {
         .unwrap_err()
         .to_string();
     assert!(refused.contains("insufficient_scope"), "{refused}");
+    let body = json!({"name": "writer", "scopes": [Scope::SessionsWrite]}).to_string();
+    let (_, writer) = call(&server, Method::POST, "/v1/keys", Some((JSON, &body))).await;
+    let writer = writer["secret"].as_str().unwrap().to_owned();
+    let writer = talaria_client::Client::new(&server.base_url, Some(writer), None).unwrap();
+    let workspace = |path: &std::path::Path| CreateSessionRequest {
+        workspace: Some(path.display().to_string()),
+        ..CreateSessionRequest::default()
+    };
+    let (inside, outside) = (server.workspace(), server.workspace().parent().unwrap().to_owned());
+    writer.create_session(&workspace(&inside)).await.unwrap();
+    let refused = writer
+        .create_session(&workspace(&outside))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("workspace_not_allowed"),
+        "a key stays under the roots: {refused}"
+    );
+    server.client.create_session(&workspace(&outside)).await.unwrap();
+    let home = server.database().parent().unwrap().to_owned();
+    let refused = server
+        .client
+        .create_session(&workspace(&home))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("workspace_not_allowed"),
+        "nobody works in the home: {refused}"
+    );
+
     let key_id = key["id"].as_str().unwrap();
     assert_eq!(
         call(&server, Method::DELETE, &format!("/v1/keys/{key_id}"), None)

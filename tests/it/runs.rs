@@ -107,7 +107,7 @@ async fn row_l1_tools_work_and_the_history_is_legal() {
 async fn contract_31_two_at_once_one_wins() {
     let (server, model) = start().await;
     for _ in 0..100 {
-        model.reply(text("a b").slowly(Duration::from_millis(5)));
+        model.reply(text("a b c d").slowly(Duration::from_millis(100)));
         let session_id = session(&server.client).await;
         let request = CreateRunRequest::text("go");
         let (one, other) = tokio::join!(
@@ -130,7 +130,7 @@ async fn contract_31_two_at_once_one_wins() {
 #[tokio::test]
 async fn contract_32_a_queue_keeps_its_order() {
     let (server, model) = start().await;
-    model.reply(text("one two three four").slowly(Duration::from_millis(30)));
+    model.reply(text("one two three four").slowly(Duration::from_millis(500)));
     let session_id = session(&server.client).await;
     ask(&server.client, session_id, "first").await;
     let request = |text: &str| CreateRunRequest {

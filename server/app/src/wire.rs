@@ -9,6 +9,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 use talaria_agent::{ResolveModel, Runs};
 use talaria_domain::clock::{SharedClock, SystemClock};
+use talaria_domain::principal::PrincipalName;
 use talaria_domain::scope::TaskScope;
 use talaria_domain::tool::ToolSet;
 use talaria_http::{AppState, CheckWorkspace, HostPolicy};
@@ -277,7 +278,12 @@ impl Workspaces {
 
     fn check(&self) -> CheckWorkspace {
         let (roots, denied) = (Arc::clone(&self.roots), Arc::clone(&self.denied));
-        Arc::new(move |named| {
+        let everywhere: Arc<[PathBuf]> = [PathBuf::from("/")].into();
+        Arc::new(move |named, principal| {
+            let roots = match principal {
+                PrincipalName::Local => &everywhere,
+                PrincipalName::Key(_) => &roots,
+            };
             let path = Path::new(named);
             if !path.is_absolute() {
                 return Err(format!("{named} is not an absolute path"));
@@ -285,7 +291,7 @@ impl Workspaces {
             let path = path
                 .canonicalize()
                 .map_err(|error| format!("{named} can't be used: {error}"))?;
-            talaria_tools::paths::workspace_allowed(&path, &roots, &denied)?;
+            talaria_tools::paths::workspace_allowed(&path, roots, &denied)?;
             Ok(path)
         })
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sha2::{Digest as _, Sha256};
 use talaria_agent::Runs;
 use talaria_domain::clock::SharedClock;
+use talaria_domain::principal::PrincipalName;
 use talaria_openapi::info::ModelInfo;
 use talaria_openapi::runs::ApprovalPolicy;
 use talaria_store::{Profile, Store};
@@ -15,7 +16,9 @@ use tokio_util::sync::CancellationToken;
 use crate::cursor::CursorKey;
 
 /// Decides whether a folder may be a workspace; gives it in canonical form, or says why not.
-pub type CheckWorkspace = Arc<dyn Fn(&str) -> Result<PathBuf, String> + Send + Sync>;
+///
+/// The person who owns the home may name any folder but the denied ones, others only those under the configured roots.
+pub type CheckWorkspace = Arc<dyn Fn(&str, PrincipalName) -> Result<PathBuf, String> + Send + Sync>;
 
 /// Which `Host` and `Origin` headers are accepted.
 #[derive(Debug, Clone, Default)]

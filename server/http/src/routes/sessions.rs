@@ -74,7 +74,7 @@ pub(crate) async fn create(state: &AppState, caller: &Caller, request: CreateSes
         ));
     }
     let request_sha256 = sha256_hex(&serde_json::to_string(&request).unwrap_or_default());
-    let workspace = workspace(state, request.workspace.as_deref())?;
+    let workspace = workspace(state, caller, request.workspace.as_deref())?;
     let now = settings.clock.now();
     let session_id = request.id.unwrap_or_else(SessionId::new);
     let prompt = layers(&PromptInputs {
@@ -99,11 +99,11 @@ pub(crate) async fn create(state: &AppState, caller: &Caller, request: CreateSes
     Ok(settings.store.create_session(new).await?)
 }
 
-fn workspace(state: &AppState, named: Option<&str>) -> ApiResult<String> {
+fn workspace(state: &AppState, caller: &Caller, named: Option<&str>) -> ApiResult<String> {
     let Some(named) = named else {
         return Ok(state.settings.default_workspace.clone());
     };
-    let checked = (state.settings.check_workspace)(named).map_err(|reason| {
+    let checked = (state.settings.check_workspace)(named, caller.0.name).map_err(|reason| {
         ApiError::new(ErrorCode::WorkspaceNotAllowed)
             .detail(reason.clone())
             .field("/workspace", "workspace_not_allowed", reason)
