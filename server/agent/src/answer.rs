@@ -53,9 +53,34 @@ pub(crate) struct Answer {
     pub(crate) ended: Ended,
 }
 
+/// What kind of words a part holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Words {
+    Said,
+    Thought,
+}
+
+impl Words {
+    fn delta(self, message_id: MessageId, part: u32, offset: u64, text: String) -> EventBody {
+        match self {
+            Self::Said => EventBody::TextDelta {
+                message_id,
+                part,
+                offset,
+                text,
+            },
+            Self::Thought => EventBody::ReasoningDelta {
+                message_id,
+                part,
+                offset,
+                text,
+            },
+        }
+    }
+}
+
 enum OpenPart {
-    Text(String),
-    Reasoning(String),
+    Words(Words, String),
     Call { id: String, name: String, json: String },
 }
 
@@ -158,8 +183,8 @@ impl<'a> Listener<'a> {
 
     fn take(&mut self, event: ModelEvent) {
         match event {
-            ModelEvent::Text(text) => self.take_text(&talaria_text::sanitize::storable(&text)),
-            ModelEvent::Reasoning(text) => self.take_reasoning(&talaria_text::sanitize::storable(&text)),
+            ModelEvent::Text(text) => self.take_words(Words::Said, &talaria_text::sanitize::storable(&text)),
+            ModelEvent::Reasoning(text) => self.take_words(Words::Thought, &talaria_text::sanitize::storable(&text)),
             ModelEvent::CallStarted { index, id, name } => {
                 let id = self.unused_call_id(id);
                 self.part_of_call.insert(index, self.parts.len());
@@ -178,57 +203,34 @@ impl<'a> Listener<'a> {
         }
     }
 
-    fn take_text(&mut self, text: &str) {
-        if !matches!(self.parts.last(), Some(OpenPart::Text(_))) {
-            self.parts.push(OpenPart::Text(String::new()));
+    fn take_words(&mut self, kind: Words, text: &str) {
+        if !matches!(self.parts.last(), Some(OpenPart::Words(last, _)) if *last == kind) {
+            self.parts.push(OpenPart::Words(kind, String::new()));
         }
         let part = part_number(self.parts.len() - 1);
-        let Some(OpenPart::Text(whole)) = self.parts.last_mut() else {
+        let Some(OpenPart::Words(_, whole)) = self.parts.last_mut() else {
             return;
         };
         let offset = whole.len() as u64;
         whole.push_str(text);
         self.pending_bytes += text.len();
-        let message_id = self.message.id;
+        // Another part begins with another delta, so that the same part is the same kind of words.
         match self.pending.last_mut() {
-            Some(EventBody::TextDelta {
-                part: last,
-                text: pending,
-                ..
-            }) if *last == part => pending.push_str(text),
-            _ => self.pending.push(EventBody::TextDelta {
-                message_id,
-                part,
-                offset,
-                text: text.to_owned(),
-            }),
-        }
-    }
-
-    fn take_reasoning(&mut self, text: &str) {
-        if !matches!(self.parts.last(), Some(OpenPart::Reasoning(_))) {
-            self.parts.push(OpenPart::Reasoning(String::new()));
-        }
-        let part = part_number(self.parts.len() - 1);
-        let Some(OpenPart::Reasoning(whole)) = self.parts.last_mut() else {
-            return;
-        };
-        let offset = whole.len() as u64;
-        whole.push_str(text);
-        self.pending_bytes += text.len();
-        let message_id = self.message.id;
-        match self.pending.last_mut() {
-            Some(EventBody::ReasoningDelta {
-                part: last,
-                text: pending,
-                ..
-            }) if *last == part => pending.push_str(text),
-            _ => self.pending.push(EventBody::ReasoningDelta {
-                message_id,
-                part,
-                offset,
-                text: text.to_owned(),
-            }),
+            Some(
+                EventBody::TextDelta {
+                    part: last,
+                    text: pending,
+                    ..
+                }
+                | EventBody::ReasoningDelta {
+                    part: last,
+                    text: pending,
+                    ..
+                },
+            ) if *last == part => pending.push_str(text),
+            _ => self
+                .pending
+                .push(kind.delta(self.message.id, part, offset, text.to_owned())),
         }
     }
 
@@ -323,8 +325,8 @@ fn part_number(index: usize) -> u32 {
 
 fn close(part: OpenPart) -> Part {
     match part {
-        OpenPart::Text(text) => Part::Text { text },
-        OpenPart::Reasoning(text) => Part::Reasoning { text },
+        OpenPart::Words(Words::Said, text) => Part::Text { text },
+        OpenPart::Words(Words::Thought, text) => Part::Reasoning { text },
         OpenPart::Call { id, name, json } => {
             let arguments = match serde_json::from_str(&json) {
                 Ok(Value::Object(fields)) => Value::Object(fields),
