@@ -29,6 +29,9 @@ pub const CREDENTIALS: &[&str] = &[
     "Library/Application Support/Firefox",
 ];
 
+/// The kernel's own files: `/proc/self/environ` alone shows every key of the server.
+const KERNEL: &[&str] = &["/proc", "/sys", "/dev"];
+
 /// What no tool may touch.
 #[derive(Debug, Clone)]
 pub struct DeniedPaths {
@@ -58,12 +61,16 @@ impl DeniedPaths {
         // A workspace inside the home is the session's own; the rest of the home is not.
         let is_own =
             workspace.starts_with(&self.server_home) && workspace != self.server_home && path.starts_with(workspace);
-        (is_in_home && !is_own) || self.is_credential(path)
+        (is_in_home && !is_own) || self.is_credential(path) || is_kernels(path)
     }
 
     fn is_credential(&self, path: &Path) -> bool {
         self.credentials.iter().any(|denied| path.starts_with(denied))
     }
+}
+
+fn is_kernels(path: &Path) -> bool {
+    KERNEL.iter().any(|denied| path.starts_with(denied))
 }
 
 /// Whether a canonical folder may be a workspace: a folder under one of the roots, not the server's home itself, and no
@@ -80,6 +87,9 @@ pub fn workspace_allowed(path: &Path, roots: &[PathBuf], denied: &DeniedPaths) -
     }
     if denied.is_credential(path) {
         return Err(format!("{shown} holds credentials"));
+    }
+    if is_kernels(path) || path.parent().is_none() {
+        return Err(format!("{shown} is the system's: name a folder of your own"));
     }
     if !roots.iter().any(|root| path.starts_with(root)) {
         let roots: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();

@@ -58,18 +58,20 @@ pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> std::io::Result<(
     }
     let permissions = std::fs::metadata(path).ok().map(|metadata| metadata.permissions());
     let fresh = folder.join(format!(".talaria-{}", talaria_openapi::ids::FileId::new()));
-    let written = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&fresh)
-        .and_then(|mut file| {
-            file.write_all(content)?;
-            if let Some(permissions) = permissions {
-                file.set_permissions(permissions)?;
-            }
-            file.sync_all()?;
-            std::fs::rename(&fresh, path)
-        });
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    if permissions.is_some() {
+        // Nobody reads the content before the file has its own permissions.
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    let written = options.open(&fresh).and_then(|mut file| {
+        file.write_all(content)?;
+        if let Some(permissions) = permissions {
+            file.set_permissions(permissions)?;
+        }
+        file.sync_all()?;
+        std::fs::rename(&fresh, path)
+    });
     if written.is_err() {
         // The rest of a write that failed; when it can't be removed either, the error says why already.
         drop(std::fs::remove_file(&fresh));

@@ -187,7 +187,10 @@ fn find_lines(text: &str, old: &str, same: fn(&str, &str) -> bool) -> Vec<(usize
             continue;
         };
         if fits && found.last().is_none_or(|(_, end)| end <= begin) {
-            found.push((*begin, last + line.len()));
+            let end = last + line.len();
+            // A passage that ends a line takes the line's end with it, as an exact match does.
+            let ends_line = old.ends_with('\n') && end < text.len();
+            found.push((*begin, end + usize::from(ends_line)));
         }
     }
     found
@@ -202,6 +205,7 @@ mod tests {
         for (text, old, new, expected) in [
             ("a\nb\nc\n", "b", "x", Ok("a\nx\nc\n")),
             ("a  \nb\n", "a\nb", "x\ny", Ok("x\ny\n")),
+            ("a  \nb\n", "a\nb\n", "x\ny\n", Ok("x\ny\n")),
             ("    if a:\n        b\n", "if a:\n    b", "pass", Ok("pass\n")),
             ("a\na\n", "a", "x", Err("stands 2 times")),
             ("a\n", "z", "x", Err("isn't in the file")),

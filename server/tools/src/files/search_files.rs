@@ -150,12 +150,12 @@ fn search(root: &Path, wanted: &Wanted, context: &ToolContext, denied: &Arc<Deni
             note = "\n(stopped after 20 seconds: search in a smaller folder)";
             break;
         }
-        if by_name.as_ref().is_some_and(|glob| !is_named(glob, &path)) {
+        let shown = paths::shown(&path, &context.workspace);
+        if by_name.as_ref().is_some_and(|glob| !is_named(glob, Path::new(&shown))) {
             continue;
         }
-        let shown = paths::shown(&path, &context.workspace);
         let goes_on = match wanted.target {
-            Target::Files => !named(&path) || found.push(shown),
+            Target::Files => !named(Path::new(&shown)) || found.push(shown),
             Target::Content => search_in(&path, &shown, &matcher, &mut found),
         };
         if !goes_on {
@@ -219,7 +219,7 @@ fn name_matcher(pattern: &str) -> impl Fn(&Path) -> bool {
     }
 }
 
-/// By the name alone, or by the end of the path.
+/// By the name alone, or by the path in the workspace.
 fn is_named(glob: &GlobMatcher, path: &Path) -> bool {
     path.file_name().is_some_and(|name| glob.is_match(name)) || glob.is_match(path)
 }

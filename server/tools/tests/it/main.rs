@@ -153,7 +153,11 @@ async fn a_workspace_inside_the_home_sees_itself_only() {
     let roots = roots.map(|root| root.canonicalize().unwrap());
     assert!(workspace_allowed(&bench.path("home"), &roots, &denied).is_err());
     assert!(workspace_allowed(&bench.path("user/.ssh"), &roots, &denied).is_err());
-    assert!(workspace_allowed(Path::new("/"), &roots, &denied).is_err());
+    let everywhere = ["/".into()];
+    for system in ["/", "/proc", "/proc/self", "/sys", "/dev"] {
+        let path = Path::new(system).canonicalize().unwrap();
+        assert!(workspace_allowed(&path, &everywhere, &denied).is_err(), "{system}");
+    }
     assert!(workspace_allowed(&bench.path("home/inside"), &roots, &denied).is_ok());
 }
 
@@ -211,6 +215,24 @@ async fn searches_page_and_skip_what_git_ignores() {
     assert_eq!(page, "f2.txt:1:needle\nf3.txt:1:needle\n(more: go on with offset 3)");
     let literal = bench.call("search_files", json!({"pattern": "needle("})).await.unwrap();
     assert!(literal.contains("searched as it is"), "{literal}");
+}
+
+#[tokio::test]
+async fn patterns_with_folders_are_those_of_the_workspace() {
+    let bench = bench();
+    bench
+        .call("write_file", json!({"path": "src/a.rs", "content": "needle"}))
+        .await
+        .unwrap();
+    bench
+        .call("write_file", json!({"path": "b.rs", "content": "needle"}))
+        .await
+        .unwrap();
+    let found = bench
+        .call("search_files", json!({"pattern": "needle", "file_glob": "src/*.rs"}))
+        .await
+        .unwrap();
+    assert_eq!(found, "src/a.rs:1:needle");
 }
 
 #[tokio::test]
