@@ -158,3 +158,24 @@ async fn contract_29_text_that_looks_like_frames_stays_text() {
     let run = server.client.get_run(run.id, 0).await.unwrap();
     assert_eq!(run.output.unwrap().text, nasty);
 }
+
+#[tokio::test]
+async fn inv_i1_a_reader_that_leaves_stops_nothing() {
+    let (server, model) = start().await;
+    model.reply(text("one two three four five").slowly(std::time::Duration::from_millis(50)));
+    let session_id = session(&server.client).await;
+    let post = server
+        .client
+        .request(Method::POST, &format!("/v1/sessions/{session_id}/runs"));
+    let post = post
+        .header("accept", "text/event-stream")
+        .json(&serde_json::json!({"input": "go"}));
+    let response = post.send().await.unwrap();
+    let location = response.headers()["location"].to_str().unwrap().to_owned();
+    let mut chunks = response.bytes_stream();
+    chunks.next().await.unwrap().unwrap();
+    drop(chunks);
+    let run_id: RunId = location.trim_start_matches("/v1/runs/").parse().unwrap();
+    let run = server.client.get_run(run_id, 20).await.unwrap();
+    assert_eq!(run.output.unwrap().text, "one two three four five");
+}

@@ -49,7 +49,7 @@ async fn apply(tx: &mut Tx, row: &mut RunRow, step: Step) -> Result<()> {
         } => {
             sqlx::query(
                 "INSERT INTO tool_calls (run_id, call_id, root_id, name, read_only) VALUES ($1, $2, $3, $4, $5) \
-                 ON CONFLICT (run_id, call_id) DO NOTHING",
+                 ON CONFLICT (run_id, call_id) DO UPDATE SET name = excluded.name, read_only = excluded.read_only",
             )
             .bind(row.run.id.to_string())
             .bind(call_id)
