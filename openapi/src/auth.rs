@@ -143,15 +143,15 @@ pub struct RotateKeyRequest {
     pub overlap_seconds: Option<u64>,
 }
 
-/// Body of `POST /v1/auth/token` (form-encoded or JSON).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Body of `POST /v1/auth/token`, form-encoded or JSON. Parameters that it doesn't know are ignored (RFC 6749, 3.2).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
+#[serde(default)]
 pub struct TokenRequest {
     /// Always `client_credentials`.
     pub grant_type: String,
     /// Scopes, separated by spaces; all of the key's when left out.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
 }
 
@@ -177,6 +177,53 @@ pub struct TokenError {
     pub error: String,
     /// For people.
     pub error_description: String,
+}
+
+/// The public half of the key that signs tokens (RFC 8037).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Jwk {
+    /// Always `OKP`.
+    pub kty: String,
+    /// Always `Ed25519`.
+    pub crv: String,
+    /// Always `sig`.
+    #[serde(rename = "use")]
+    pub key_use: String,
+    /// Always `EdDSA`.
+    pub alg: String,
+    /// Its name in the header of tokens.
+    pub kid: String,
+    /// The public key, in base64url.
+    pub x: String,
+}
+
+/// The keys that tokens can be verified with (RFC 7517).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Jwks {
+    /// One or more.
+    pub keys: Vec<Jwk>,
+}
+
+/// Where tokens come from (RFC 8414).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AuthorizationServer {
+    /// The server's address.
+    pub issuer: String,
+    /// Where tokens are made.
+    pub token_endpoint: String,
+    /// Where the keys are.
+    pub jwks_uri: String,
+    /// Ways to get a token.
+    pub grant_types_supported: Vec<String>,
+    /// How a client proves itself at the token endpoint: its API key as a bearer token.
+    pub token_endpoint_auth_methods_supported: Vec<String>,
+    /// None: there is no authorization endpoint.
+    pub response_types_supported: Vec<String>,
+    /// Every scope there is.
+    pub scopes_supported: Vec<Scope>,
 }
 
 /// Who the server takes you for.

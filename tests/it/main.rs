@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test binary: its helpers fail like its tests")]
 
 mod api;
+mod auth;
 mod client;
 mod contract;
 mod crash;

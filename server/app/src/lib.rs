@@ -7,7 +7,9 @@ mod args;
 pub mod config;
 mod home;
 mod model_choice;
+mod sealing;
 mod serve;
+mod signing_key;
 mod telemetry;
 
 pub mod wire;

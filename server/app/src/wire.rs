@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigError, DEFAULT_CONFIG, Loaded};
 use crate::home::{Home, HomeError, ServerFile};
-use crate::{model_choice, serve};
+use crate::{model_choice, serve, signing_key};
 
 /// How long runs may take to reach a safe place when the server stops.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(25);
@@ -77,6 +77,9 @@ pub enum StartError {
          text, such as the output of `openssl rand -hex 32`"
     )]
     Exposed(SocketAddr),
+    /// The key that signs tokens.
+    #[error("the key that signs tokens can't be used; the log says more. Start again; if it stays so, report it")]
+    SigningKey,
     /// The runtime.
     #[error("the runtime can't start: {0}")]
     Runtime(std::io::Error),
@@ -141,6 +144,13 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
         address: listen,
         source,
     })?;
+    let signing_key = signing_key::load_or_make(&store, &derive(&home.master_key, b"talaria sealing v1"))
+        .await
+        .map_err(|error| match error {
+            signing_key::Error::Store(source) => store_failed(&home.path, source),
+            signing_key::Error::NoRandom => HomeError::NoRandom.into(),
+            signing_key::Error::Encoding => StartError::SigningKey,
+        })?;
     let shutdown = CancellationToken::new();
     let settings = talaria_http::Settings {
         store: store.clone(),
@@ -149,6 +159,12 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
         profile,
         bootstrap_sha256: Sha256::digest(home.token.as_bytes()).into(),
         cursor_secret: derive(&home.master_key, b"talaria cursors v1"),
+        signing_key,
+        public_url: loaded
+            .config
+            .server
+            .public_url
+            .unwrap_or_else(|| format!("http://{address}")),
         check_workspace: workspaces.check(),
         default_workspace: workspaces.default,
         model,
@@ -163,7 +179,8 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
         shutdown: shutdown.clone(),
     };
     let connections = TaskScope::new();
-    let router = talaria_http::router::router(AppState::new(settings));
+    let state = AppState::new(settings).ok_or(StartError::SigningKey)?;
+    let router = talaria_http::router::router(state);
     connections.spawn(serve::serve(listener, router, connections.clone(), shutdown.clone()));
     home.announce(&ServerFile {
         address,

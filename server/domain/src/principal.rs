@@ -36,3 +36,20 @@ impl std::fmt::Display for PrincipalName {
         }
     }
 }
+
+/// The text names no principal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("unknown principal")]
+pub struct UnknownPrincipal;
+
+impl std::str::FromStr for PrincipalName {
+    type Err = UnknownPrincipal;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPrincipal> {
+        if text == "local" {
+            return Ok(Self::Local);
+        }
+        let key_id = text.strip_prefix("key:").and_then(|id| id.parse().ok());
+        key_id.map(Self::Key).ok_or(UnknownPrincipal)
+    }
+}

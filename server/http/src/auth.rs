@@ -1,14 +1,12 @@
 //! Who asks: the credential of a request, checked in constant time, becomes a [`Principal`] in one profile.
 
-use std::collections::BTreeSet;
-
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use talaria_domain::principal::{Principal, PrincipalName};
-use talaria_openapi::auth::Scope;
+use talaria_openapi::auth::{ApiKey, Scope};
 use talaria_openapi::errors::ErrorCode;
 use talaria_openapi::ids::{KeyId, ProfileId};
 use talaria_openapi::time::Timestamp;
@@ -16,9 +14,12 @@ use talaria_openapi::time::Timestamp;
 use crate::error::{ApiError, ApiResult};
 use crate::params::Params;
 use crate::state::AppState;
+use crate::tokens::Refused;
 
 /// What every key of ours begins with, so that scanners of secrets know it.
 pub(crate) const KEY_PREFIX: &str = "tlr_";
+/// How exactly a key's last use is known.
+const LAST_USED_MILLIS: i64 = 60_000;
 
 /// An authenticated caller.
 #[derive(Debug, Clone)]
@@ -83,8 +84,13 @@ fn credential(headers: &HeaderMap) -> Option<&str> {
     bearer.or_else(|| headers.get("x-api-key").and_then(|value| value.to_str().ok()))
 }
 
-async fn authenticate(state: &AppState, token: &str) -> ApiResult<Principal> {
-    let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+/// Whether the credential of a request is one of our short-lived tokens.
+pub(crate) fn is_token(headers: &HeaderMap) -> bool {
+    credential(headers).is_some_and(|text| !text.starts_with(KEY_PREFIX) && text.split('.').count() == 3)
+}
+
+async fn authenticate(state: &AppState, credential: &str) -> ApiResult<Principal> {
+    let digest: [u8; 32] = Sha256::digest(credential.as_bytes()).into();
     if bool::from(digest.ct_eq(&state.settings.bootstrap_sha256)) {
         return Ok(Principal {
             name: PrincipalName::Local,
@@ -93,24 +99,84 @@ async fn authenticate(state: &AppState, token: &str) -> ApiResult<Principal> {
             expires_at: None,
         });
     }
-    let refused = || unauthenticated("the credential is not valid, or was revoked");
-    let key_id = token.strip_prefix(KEY_PREFIX).and_then(key_id_of).ok_or_else(refused)?;
+    match credential.strip_prefix(KEY_PREFIX) {
+        Some(rest) => by_key(state, credential, rest).await,
+        None => by_token(state, credential).await,
+    }
+}
+
+fn refused() -> ApiError {
+    unauthenticated("the credential is not valid, or was revoked")
+}
+
+fn expired(detail: &str) -> ApiError {
+    ApiError::new(ErrorCode::TokenExpired).detail(detail)
+}
+
+async fn by_key(state: &AppState, credential: &str, rest: &str) -> ApiResult<Principal> {
+    let key_id = key_id_of(rest).ok_or_else(refused)?;
     let row = state.settings.store.find_key(key_id).await?.ok_or_else(refused)?;
     let now = state.settings.clock.now();
-    if !proves(token, &row, now) || row.key.revoked_at.is_some() {
+    if !proves(credential, &row, now) {
         return Err(refused());
     }
-    if row.key.expires_at.is_some_and(|at| at <= now) {
-        return Err(ApiError::new(ErrorCode::TokenExpired).detail("the key has expired: make a new one"));
+    let principal = of_key(&row.key, now)?;
+    note_use(state, &row.key, now).await;
+    Ok(principal)
+}
+
+/// A token is as good as the key that it was made with: it ends with it, and has none of the scopes that it lost.
+async fn by_token(state: &AppState, token: &str) -> ApiResult<Principal> {
+    let now = state.settings.clock.now();
+    let mut principal = state.tokens.verify(token, now).map_err(|reason| match reason {
+        Refused::Expired => expired("the token has expired: get a new one at /v1/auth/token"),
+        Refused::Invalid => refused(),
+    })?;
+    if let PrincipalName::Key(key_id) = principal.name {
+        let row = state.settings.store.find_key(key_id).await?.ok_or_else(refused)?;
+        let behind = of_key(&row.key, now)?;
+        principal.scopes.retain(|scope| behind.scopes.contains(scope));
+        if !row.key.profiles.contains(&principal.profile_id) {
+            return Err(refused());
+        }
     }
-    let profile_id = row.key.profiles.first().copied().ok_or_else(refused)?;
-    let scopes: BTreeSet<Scope> = row.key.scopes.iter().copied().collect();
+    Ok(principal)
+}
+
+fn of_key(key: &ApiKey, now: Timestamp) -> ApiResult<Principal> {
+    if key.revoked_at.is_some() {
+        return Err(refused());
+    }
+    if key.expires_at.is_some_and(|at| at <= now) {
+        return Err(expired("the key has expired: make a new one"));
+    }
     Ok(Principal {
-        name: PrincipalName::Key(key_id),
-        profile_id,
-        scopes,
-        expires_at: row.key.expires_at,
+        name: PrincipalName::Key(key.id),
+        profile_id: key.profiles.first().copied().ok_or_else(refused)?,
+        scopes: key.scopes.iter().copied().collect(),
+        expires_at: key.expires_at,
     })
+}
+
+/// Whether a principal that has been let in still would be: asked by what goes on for long.
+pub(crate) async fn still_works(state: &AppState, principal: &Principal) -> bool {
+    let PrincipalName::Key(key_id) = principal.name else {
+        return true;
+    };
+    match state.settings.store.find_key(key_id).await {
+        Ok(row) => row.is_some_and(|row| row.key.revoked_at.is_none()),
+        // A database that can't be read now says nothing of the key.
+        Err(_) => true,
+    }
+}
+
+async fn note_use(state: &AppState, key: &ApiKey, now: Timestamp) {
+    let is_fresh = key
+        .last_used_at
+        .is_some_and(|at| now.as_millis() - at.as_millis() < LAST_USED_MILLIS);
+    if !is_fresh && let Err(error) = state.settings.store.touch_key(key.id).await {
+        tracing::warn!(error = %error, "the use of a key could not be noted: {error}");
+    }
 }
 
 fn key_id_of(rest: &str) -> Option<KeyId> {

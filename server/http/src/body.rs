@@ -49,21 +49,31 @@ impl<T: DeserializeOwned + Default> FromRequest<AppState> for OptionalBody<T> {
     }
 }
 
+/// A form or JSON; what OAuth's clients send.
+pub(crate) async fn form_or_json<T: DeserializeOwned>(request: Request) -> ApiResult<T> {
+    if media_type(&request).eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        let bytes = bytes(request).await?;
+        return serde_urlencoded::from_bytes(&bytes)
+            .map_err(|error| ApiError::new(ErrorCode::ValidationFailed).detail(error.to_string()));
+    }
+    require_json(&request)?;
+    read(&bytes(request).await?)
+}
+
 fn require_json(request: &Request) -> ApiResult<()> {
-    let media_type = request
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
-    let essence = media_type
-        .unwrap_or_default()
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim();
-    if essence.eq_ignore_ascii_case("application/json") {
+    if media_type(request).eq_ignore_ascii_case("application/json") {
         return Ok(());
     }
     Err(ApiError::new(ErrorCode::UnsupportedMediaType).detail("send JSON with `Content-Type: application/json`"))
+}
+
+/// The media type of a body, without its parameters.
+fn media_type(request: &Request) -> &str {
+    let whole = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    whole.unwrap_or_default().split(';').next().unwrap_or_default().trim()
 }
 
 async fn bytes(request: Request) -> ApiResult<axum::body::Bytes> {

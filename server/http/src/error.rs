@@ -94,6 +94,11 @@ impl ApiError {
         self
     }
 
+    /// What a person gets to read of it.
+    pub(crate) fn public_text(self) -> String {
+        self.detail.unwrap_or_else(|| self.code.title().to_owned())
+    }
+
     pub(crate) fn not_found(self, code: ErrorCode) -> Self {
         if self.code == ErrorCode::NotFound {
             Self::new(code)

@@ -12,6 +12,8 @@ pub mod router;
 mod routes;
 mod sse;
 mod state;
+mod tokens;
 
 pub use error::ApiError;
 pub use state::{AppState, CheckWorkspace, HostPolicy, Settings};
+pub use tokens::SigningKey;

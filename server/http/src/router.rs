@@ -26,7 +26,15 @@ use crate::state::AppState;
 struct Document;
 
 /// Routes that answer without a credential.
-pub const OPEN_ROUTES: &[&str] = &["/healthz", "/readyz", "/v1/info", "/openapi.json", "/docs"];
+pub const OPEN_ROUTES: &[&str] = &[
+    "/healthz",
+    "/readyz",
+    "/v1/info",
+    "/openapi.json",
+    "/docs",
+    "/.well-known/jwks.json",
+    "/.well-known/oauth-authorization-server",
+];
 
 fn documented() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(Document::openapi())
@@ -34,6 +42,8 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(routes::health::healthz))
         .routes(routes!(routes::health::readyz))
         .routes(routes!(routes::info::info))
+        .routes(routes!(routes::auth::jwks))
+        .routes(routes!(routes::auth::authorization_server))
         // Clients: sessions.
         .routes(routes!(
             routes::sessions::create_session,
@@ -64,6 +74,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(routes::tools::get_tool))
         .routes(routes!(routes::search::search))
         .routes(routes!(routes::auth::whoami))
+        .routes(routes!(routes::auth::create_token))
         // Operators.
         .routes(routes!(routes::keys::create_key, routes::keys::list_keys))
         .routes(routes!(routes::keys::update_key, routes::keys::revoke_key))

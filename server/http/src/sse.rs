@@ -9,16 +9,17 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use talaria_domain::principal::Principal;
 use talaria_openapi::errors::ErrorCode;
 use talaria_openapi::events::{ControlEvent, EndReason, ResetReason, StreamStatus};
-use talaria_openapi::ids::{ProfileId, RunId, SessionId};
+use talaria_openapi::ids::{RunId, SessionId};
 use talaria_openapi::sessions::Session;
 use talaria_openapi::time::Timestamp;
 use talaria_store::StoredEvent;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::auth::Caller;
+use crate::auth::{self, Caller};
 use crate::error::{ApiError, ApiResult};
 use crate::params::{Params, invalid};
 use crate::state::{AppState, StreamPlace};
@@ -28,7 +29,7 @@ const PAGE: u32 = 64;
 /// How long one connection lives.
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 /// How long a stream outlives its token.
-const TOKEN_GRACE_MILLIS: i64 = 60_000;
+const TOKEN_GRACE: Duration = Duration::from_secs(60);
 /// Looked at even without a wake-up, as a safety net.
 const SLOW_POLL: Duration = Duration::from_secs(30);
 const DEFAULT_HEARTBEAT: u64 = 15;
@@ -106,16 +107,14 @@ pub(crate) async fn stream(
         state: state.clone(),
         place,
         wakeups,
-        profile_id: caller.profile_id(),
         root_id: session.root_id,
         run_id,
         cursor: start.resume_from,
         heartbeat: wanted.heartbeat,
         until: Instant::now() + MAX_AGE,
-        token_until: caller
-            .0
-            .expires_at
-            .map(|at| Timestamp::from_millis(at.as_millis() + TOKEN_GRACE_MILLIS)),
+        principal: caller.0.clone(),
+        token_until: caller.0.expires_at.map(|at| token_until(state, at)),
+        keys_changed: state.settings.store.keys_changed(),
         is_done: false,
     };
     let head = reader.head(session, &start, &wanted);
@@ -127,6 +126,12 @@ pub(crate) async fn stream(
         Some((Ok::<_, std::convert::Infallible>(chunk), (None, reader)))
     });
     Ok(response(Body::from_stream(body)))
+}
+
+/// When a stream ends with its credential.
+fn token_until(state: &AppState, expires_at: Timestamp) -> Instant {
+    let left = expires_at.as_millis() - state.settings.clock.now().as_millis();
+    Instant::now() + Duration::from_millis(u64::try_from(left).unwrap_or(0)) + TOKEN_GRACE
 }
 
 struct Start {
@@ -188,13 +193,14 @@ struct Reader {
     #[expect(dead_code, reason = "held for its drop, which frees the place")]
     place: StreamPlace,
     wakeups: watch::Receiver<i64>,
-    profile_id: ProfileId,
     root_id: SessionId,
     run_id: Option<RunId>,
     cursor: i64,
     heartbeat: Duration,
     until: Instant,
-    token_until: Option<Timestamp>,
+    principal: Principal,
+    token_until: Option<Instant>,
+    keys_changed: watch::Receiver<u64>,
     is_done: bool,
 }
 
@@ -235,6 +241,9 @@ impl Reader {
         }
         let mut quiet_until = Instant::now() + self.heartbeat;
         loop {
+            if self.has_lost_its_credential().await {
+                return Some(self.end(EndReason::TokenExpired, true));
+            }
             // Seen before the read: a commit after it wakes the wait below.
             self.wakeups.mark_unchanged();
             if let Some(bytes) = self.read().await {
@@ -250,16 +259,23 @@ impl Reader {
                         self.wakeups = self.state.settings.store.wakeups().subscribe(self.root_id);
                     }
                 }
-                () = tokio::time::sleep_until(quiet_until) => {
-                    if self.token_until.is_some_and(|at| self.state.settings.clock.now() > at) {
-                        return Some(self.end(EndReason::TokenExpired, true));
-                    }
-                    return Some(b": hb\n".to_vec());
-                }
+                _ = self.keys_changed.changed() => self.keys_changed.mark_changed(),
+                () = tokio::time::sleep_until(self.token_until.unwrap_or(self.until)) => {}
+                () = tokio::time::sleep_until(quiet_until) => return Some(b": hb\n".to_vec()),
                 () = tokio::time::sleep(SLOW_POLL) => {}
             }
             quiet_until = quiet_until.max(Instant::now());
         }
+    }
+
+    /// A stream outlives its token by a minute, and a revoked key by nothing.
+    async fn has_lost_its_credential(&mut self) -> bool {
+        if self.token_until.is_some_and(|at| Instant::now() >= at) {
+            return true;
+        }
+        let may_be_revoked = self.keys_changed.has_changed().unwrap_or(false);
+        self.keys_changed.mark_unchanged();
+        may_be_revoked && !auth::still_works(&self.state, &self.principal).await
     }
 
     /// Reads a page of the log. `None` when nothing is new.
@@ -287,13 +303,24 @@ impl Reader {
     /// A run that was resumed has an earlier end in its log: only its last one counts.
     async fn is_run_over(&self) -> bool {
         let Some(run_id) = self.run_id else { return false };
-        let run = self.state.settings.store.get_run(self.profile_id, run_id).await;
+        let run = self
+            .state
+            .settings
+            .store
+            .get_run(self.principal.profile_id, run_id)
+            .await;
         run.is_ok_and(|run| run.status.is_ended() && run.last_seq.is_some_and(|last| self.cursor >= last))
     }
 
     async fn deleted(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        if let Ok(Some(event)) = self.state.settings.store.tombstone(self.profile_id, self.root_id).await {
+        if let Ok(Some(event)) = self
+            .state
+            .settings
+            .store
+            .tombstone(self.principal.profile_id, self.root_id)
+            .await
+        {
             self.cursor = self.cursor.max(event.seq);
             push_event(&mut bytes, &event);
         }

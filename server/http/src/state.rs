@@ -14,6 +14,7 @@ use talaria_store::{Profile, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::cursor::CursorKey;
+use crate::tokens::{SigningKey, Tokens};
 
 /// Decides whether a folder may be a workspace; gives it in canonical form, or says why not.
 ///
@@ -45,6 +46,10 @@ pub struct Settings {
     pub bootstrap_sha256: [u8; 32],
     /// Signs cursors.
     pub cursor_secret: [u8; 32],
+    /// Signs tokens.
+    pub signing_key: SigningKey,
+    /// The server's address as clients know it, such as `https://agent.example.org`.
+    pub public_url: String,
     /// Checks folders that clients name.
     pub check_workspace: CheckWorkspace,
     /// The workspace of sessions that name none.
@@ -68,19 +73,22 @@ pub struct Settings {
 pub struct AppState {
     pub(crate) settings: Arc<Settings>,
     pub(crate) cursor_key: Arc<CursorKey>,
+    pub(crate) tokens: Arc<Tokens>,
     streams: Arc<AtomicUsize>,
 }
 
 impl AppState {
-    /// The state of a server.
+    /// The state of a server. `None` when the signing key is no Ed25519 key.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: Settings) -> Option<Self> {
         let cursor_key = Arc::new(CursorKey::new(settings.cursor_secret));
-        Self {
+        let tokens = Tokens::new(settings.public_url.clone(), &settings.signing_key)?;
+        Some(Self {
             settings: Arc::new(settings),
             cursor_key,
+            tokens: Arc::new(tokens),
             streams: Arc::default(),
-        }
+        })
     }
 
     /// Takes a place for one stream; gives it back when dropped. `None` when all are taken.

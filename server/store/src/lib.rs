@@ -19,6 +19,7 @@ mod rows;
 mod runs;
 mod search;
 mod sessions;
+mod signing_keys;
 mod transitions;
 mod wake;
 pub mod writer;
@@ -31,6 +32,7 @@ use sqlx::ConnectOptions as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use talaria_domain::clock::SharedClock;
 use talaria_domain::scope::TaskScope;
+use tokio::sync::watch;
 
 pub use error::{Busy, Error, Result};
 pub use events::{EventPage, StoredEvent};
@@ -41,6 +43,7 @@ pub use recovery::{CutRun, Recovered};
 pub use runs::{ActiveRun, End, NewRun, RunFilter, RunOptions, Started, Step};
 pub use search::{SearchPage, SearchScope, searchable_text};
 pub use sessions::{NewSession, SessionChanges, SessionFilter};
+pub use signing_keys::SealedKey;
 pub use wake::Wakeups;
 
 /// How many inputs may wait in a chain.
@@ -65,6 +68,7 @@ pub struct Store {
     readers: SqlitePool,
     writer: writer::Writer,
     wakeups: Arc<Wakeups>,
+    keys_changed: Arc<watch::Sender<u64>>,
 }
 
 impl std::fmt::Debug for Store {
@@ -87,6 +91,7 @@ impl Store {
             readers,
             writer,
             wakeups,
+            keys_changed: Arc::default(),
         })
     }
 

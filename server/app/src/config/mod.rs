@@ -84,6 +84,8 @@ impl Default for Agent {
 pub struct Server {
     /// The address to listen on.
     pub listen: SocketAddr,
+    /// The address that clients use, such as `https://agent.example.org`; named in tokens and where they come from.
+    pub public_url: Option<String>,
     /// Further names that the server is called by.
     pub hosts: Vec<String>,
     /// Origins of browsers that may call.
@@ -98,6 +100,7 @@ impl Default for Server {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8640)),
+            public_url: None,
             hosts: Vec::new(),
             origins: Vec::new(),
             max_streams: 1_000,

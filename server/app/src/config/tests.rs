@@ -9,7 +9,12 @@ fn the_commented_default_says_the_defaults_and_names_every_key() {
         .map(|line| line.strip_prefix("#: ").unwrap_or(line).to_owned() + "\n")
         .collect();
     let config = parse(&uncommented).unwrap();
-    assert_eq!((config.agent, config.server), (Agent::default(), Server::default()));
+    let server = Server {
+        // Left out, it is made of `listen`: the file can show an example only.
+        public_url: Some("https://agent.example.org".to_owned()),
+        ..Server::default()
+    };
+    assert_eq!((config.agent, config.server), (Agent::default(), server));
     for key in [
         "model",
         "providers",
@@ -22,6 +27,7 @@ fn the_commented_default_says_the_defaults_and_names_every_key() {
         "workspace_roots",
         "approval_policy",
         "listen",
+        "public_url",
         "hosts",
         "origins",
         "max_streams",

@@ -72,7 +72,7 @@ pub(crate) async fn create_key(
         secret_sha256: sha256_hex(&secret),
         previous: None,
     };
-    state.settings.store.put_key(caller.profile_id(), row).await?;
+    state.settings.store.create_key(caller.profile_id(), row).await?;
     key.secret = Some(secret);
     Ok((StatusCode::CREATED, Json(key)))
 }
@@ -117,15 +117,22 @@ pub(crate) async fn list_keys(
     }))
 }
 
-async fn find(state: &AppState, caller: &Caller, key_id: &str) -> ApiResult<KeyRow> {
-    let missing = || ApiError::new(ErrorCode::KeyNotFound);
-    let row = state
+/// Changes a key of the caller's profile.
+async fn change(
+    state: &AppState,
+    caller: &Caller,
+    key_id: &str,
+    change: impl FnOnce(&mut KeyRow, Timestamp) + Send + 'static,
+) -> ApiResult<ApiKey> {
+    let key_id = id(key_id, ErrorCode::KeyNotFound)?;
+    let changed = state
         .settings
         .store
-        .find_key(id(key_id, ErrorCode::KeyNotFound)?)
-        .await?;
-    row.filter(|row| row.key.profiles.contains(&caller.profile_id()))
-        .ok_or_else(missing)
+        .change_key(caller.profile_id(), key_id, change)
+        .await;
+    changed
+        .map(|row| row.key)
+        .map_err(|error| ApiError::from(error).not_found(ErrorCode::KeyNotFound))
 }
 
 /// Renames a key.
@@ -140,14 +147,13 @@ pub(crate) async fn update_key(
 ) -> ApiResult<Json<ApiKey>> {
     allow(&caller)?;
     Params::of(&uri)?.finish()?;
-    let mut row = find(&state, &caller, &key_id).await?;
-    if let Some(name) = request.name {
-        check_name(&name)?;
-        row.key.name = name;
-    }
-    let key = row.key.clone();
-    state.settings.store.put_key(caller.profile_id(), row).await?;
-    Ok(Json(key))
+    request.name.as_deref().map_or(Ok(()), check_name)?;
+    let renamed = change(&state, &caller, &key_id, |row, _| {
+        if let Some(name) = request.name {
+            row.key.name = name;
+        }
+    });
+    renamed.await.map(Json)
 }
 
 /// Revokes a key at once.
@@ -161,10 +167,10 @@ pub(crate) async fn revoke_key(
 ) -> ApiResult<StatusCode> {
     allow(&caller)?;
     Params::of(&uri)?.finish()?;
-    let mut row = find(&state, &caller, &key_id).await?;
-    row.key.revoked_at.get_or_insert(state.settings.clock.now());
-    state.settings.store.put_key(caller.profile_id(), row).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let revoked = change(&state, &caller, &key_id, |row, now| {
+        row.key.revoked_at.get_or_insert(now);
+    });
+    revoked.await.map(|_| StatusCode::NO_CONTENT)
 }
 
 /// Gives a key a new secret; the old one works a while longer.
@@ -186,16 +192,19 @@ pub(crate) async fn rotate_key(
             format!("at most {MAX_OVERLAP_SECONDS}"),
         ));
     }
-    let mut row = find(&state, &caller, &key_id).await?;
-    if row.key.revoked_at.is_some() {
+    let secret = new_secret(id(&key_id, ErrorCode::KeyNotFound)?)?;
+    let hash = sha256_hex(&secret);
+    let rotated = change(&state, &caller, &key_id, move |row, now| {
+        if row.key.revoked_at.is_none() {
+            let until = now.as_millis() + i64::try_from(overlap).unwrap_or(0) * 1000;
+            let replaced = std::mem::replace(&mut row.secret_sha256, hash);
+            row.previous = Some((replaced, Timestamp::from_millis(until)));
+        }
+    });
+    let mut key = rotated.await?;
+    if key.revoked_at.is_some() {
         return Err(ApiError::new(ErrorCode::KeyNotFound).detail("the key is revoked: make a new one"));
     }
-    let secret = new_secret(row.key.id)?;
-    let until = state.settings.clock.now().as_millis() + i64::try_from(overlap).unwrap_or(0) * 1000;
-    let replaced = std::mem::replace(&mut row.secret_sha256, sha256_hex(&secret));
-    row.previous = Some((replaced, Timestamp::from_millis(until)));
-    let mut key = row.key.clone();
-    state.settings.store.put_key(caller.profile_id(), row).await?;
     key.secret = Some(secret);
     Ok(Json(key))
 }
