@@ -74,7 +74,7 @@ pub enum TriggerKind {
 }
 
 /// What a run said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RunOutput {
     /// The final answer, or what there was of it.

@@ -6,6 +6,7 @@ mod auth;
 mod client;
 mod contract;
 mod crash;
+mod files;
 mod runs;
 mod stream;
 mod tidy;

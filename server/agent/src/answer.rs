@@ -11,10 +11,12 @@ use serde_json::Value;
 use talaria_domain::model::{ModelError, ModelEvent, ModelStream};
 use talaria_openapi::events::{EventBody, MAX_EVENT_STRING_BYTES};
 use talaria_openapi::ids::{MessageId, RunId, SessionId};
-use talaria_openapi::messages::{FinishReason, Message, MessageKind, MessageStatus, Part, Role, Usage};
+use talaria_openapi::messages::{FinishReason, Message, MessageStatus, Part, Role, Usage};
 use talaria_openapi::time::Timestamp;
 use talaria_store::{Step, Store};
 use tokio_util::sync::CancellationToken;
+
+use crate::message;
 
 /// Text that may wait for its commit; the model's stream isn't read beyond that.
 const MAX_PENDING_BYTES: usize = 256 * 1024;
@@ -53,35 +55,24 @@ pub(crate) struct Answer {
     pub(crate) ended: Ended,
 }
 
-/// What kind of words a part holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Words {
+/// What a part of the answer is.
+enum Kind {
     Said,
     Thought,
+    Call { id: String, name: String },
 }
 
-impl Words {
-    fn delta(self, message_id: MessageId, part: u32, offset: u64, text: String) -> EventBody {
-        match self {
-            Self::Said => EventBody::TextDelta {
-                message_id,
-                part,
-                offset,
-                text,
-            },
-            Self::Thought => EventBody::ReasoningDelta {
-                message_id,
-                part,
-                offset,
-                text,
-            },
-        }
-    }
+/// A part, as far as it came.
+struct OpenPart {
+    kind: Kind,
+    text: String,
 }
 
-enum OpenPart {
-    Words(Words, String),
-    Call { id: String, name: String, json: String },
+/// Text of a part that no commit has taken yet.
+struct Pending {
+    part: usize,
+    offset: u64,
+    text: String,
 }
 
 struct Listener<'a> {
@@ -91,7 +82,7 @@ struct Listener<'a> {
     part_of_call: BTreeMap<usize, usize>,
     usage: Option<Usage>,
     is_started: bool,
-    pending: Vec<EventBody>,
+    pending: Vec<Pending>,
     pending_bytes: usize,
     commit: Option<BoxFuture<'static, talaria_store::Result<()>>>,
 }
@@ -153,20 +144,10 @@ fn ended_early() -> ModelError {
 impl<'a> Listener<'a> {
     fn new(speaker: &'a Speaker<'a>) -> Self {
         let message = Message {
-            id: MessageId::new(),
-            object: "message".into(),
-            session_id: speaker.session_id,
-            run_id: Some(speaker.run_id),
-            seq: 0,
-            role: Role::Assistant,
             status: MessageStatus::InProgress,
-            parts: Vec::new(),
             model: Some(speaker.model.to_owned()),
-            finish_reason: None,
-            usage: None,
-            kind: MessageKind::Normal,
-            created_at: speaker.now,
             completed_at: None,
+            ..message::new(speaker.session_id, speaker.run_id, Role::Assistant, speaker.now)
         };
         Self {
             speaker,
@@ -183,80 +164,50 @@ impl<'a> Listener<'a> {
 
     fn take(&mut self, event: ModelEvent) {
         match event {
-            ModelEvent::Text(text) => self.take_words(Words::Said, &talaria_text::sanitize::storable(&text)),
-            ModelEvent::Reasoning(text) => self.take_words(Words::Thought, &talaria_text::sanitize::storable(&text)),
+            ModelEvent::Text(text) => self.take_words(Kind::Said, &text),
+            ModelEvent::Reasoning(text) => self.take_words(Kind::Thought, &text),
             ModelEvent::CallStarted { index, id, name } => {
                 let id = self.unused_call_id(id);
                 self.part_of_call.insert(index, self.parts.len());
-                self.parts.push(OpenPart::Call {
-                    id,
-                    name,
-                    json: String::new(),
-                });
-                self.take_arguments(index, "");
+                self.open(Kind::Call { id, name });
+                self.take_text(self.parts.len() - 1, "");
             }
             ModelEvent::CallArguments { index, json } => {
-                self.take_arguments(index, &talaria_text::sanitize::storable(&json));
+                if let Some(part) = self.part_of_call.get(&index) {
+                    self.take_text(*part, &json);
+                }
             }
             ModelEvent::Usage(usage) => self.usage = Some(usage),
             ModelEvent::Finished(_) => {}
         }
     }
 
-    fn take_words(&mut self, kind: Words, text: &str) {
-        if !matches!(self.parts.last(), Some(OpenPart::Words(last, _)) if *last == kind) {
-            self.parts.push(OpenPart::Words(kind, String::new()));
-        }
-        let part = part_number(self.parts.len() - 1);
-        let Some(OpenPart::Words(_, whole)) = self.parts.last_mut() else {
-            return;
-        };
-        let offset = whole.len() as u64;
-        whole.push_str(text);
-        self.pending_bytes += text.len();
-        // Another part begins with another delta, so that the same part is the same kind of words.
-        match self.pending.last_mut() {
-            Some(
-                EventBody::TextDelta {
-                    part: last,
-                    text: pending,
-                    ..
-                }
-                | EventBody::ReasoningDelta {
-                    part: last,
-                    text: pending,
-                    ..
-                },
-            ) if *last == part => pending.push_str(text),
-            _ => self
-                .pending
-                .push(kind.delta(self.message.id, part, offset, text.to_owned())),
-        }
+    fn open(&mut self, kind: Kind) {
+        let text = String::new();
+        self.parts.push(OpenPart { kind, text });
     }
 
-    fn take_arguments(&mut self, index: usize, more: &str) {
-        let Some(at) = self.part_of_call.get(&index).copied() else {
-            return;
-        };
-        let Some(OpenPart::Call { id, name, json }) = self.parts.get_mut(at) else {
-            return;
-        };
-        let (offset, part) = (json.len() as u64, part_number(at));
-        json.push_str(more);
+    /// Words go on in the last part when it is of their kind.
+    fn take_words(&mut self, kind: Kind, text: &str) {
+        let same = |part: &OpenPart| std::mem::discriminant(&part.kind) == std::mem::discriminant(&kind);
+        if !self.parts.last().is_some_and(same) {
+            self.open(kind);
+        }
+        self.take_text(self.parts.len() - 1, text);
+    }
+
+    fn take_text(&mut self, part: usize, more: &str) {
+        let Some(open) = self.parts.get_mut(part) else { return };
+        let more = talaria_text::sanitize::storable(more);
+        let offset = open.text.len() as u64;
+        open.text.push_str(&more);
         self.pending_bytes += more.len();
         match self.pending.last_mut() {
-            Some(EventBody::ToolCallDelta {
-                part: last,
-                json: pending,
-                ..
-            }) if *last == part => pending.push_str(more),
-            _ => self.pending.push(EventBody::ToolCallDelta {
-                message_id: self.message.id,
+            Some(pending) if pending.part == part => pending.text.push_str(&more),
+            _ => self.pending.push(Pending {
                 part,
-                tool_call_id: id.clone(),
-                name: name.clone(),
                 offset,
-                json: more.to_owned(),
+                text: more.into_owned(),
             }),
         }
     }
@@ -266,7 +217,7 @@ impl<'a> Listener<'a> {
         let is_used = self
             .parts
             .iter()
-            .any(|part| matches!(part, OpenPart::Call { id: used, .. } if *used == id));
+            .any(|part| matches!(&part.kind, Kind::Call { id: used, .. } if *used == id));
         if is_used {
             format!("{id}_{}", self.parts.len())
         } else {
@@ -279,7 +230,8 @@ impl<'a> Listener<'a> {
         if self.commit.is_some() || self.pending.is_empty() {
             return;
         }
-        let events: Vec<EventBody> = std::mem::take(&mut self.pending).into_iter().flat_map(pieces).collect();
+        let pending = std::mem::take(&mut self.pending);
+        let events: Vec<EventBody> = pending.iter().flat_map(|pending| self.deltas(pending)).collect();
         self.pending_bytes = 0;
         let store = self.speaker.store.clone();
         let (run_id, session_id, fence) = (self.speaker.run_id, self.speaker.session_id, self.speaker.fence);
@@ -295,6 +247,21 @@ impl<'a> Listener<'a> {
         });
     }
 
+    /// The events of a pending text: more than one when it is too long for one.
+    fn deltas(&self, pending: &Pending) -> Vec<EventBody> {
+        let Some(open) = self.parts.get(pending.part) else {
+            return Vec::new();
+        };
+        let (message_id, part) = (self.message.id, u32::try_from(pending.part).unwrap_or(u32::MAX));
+        let mut offset = pending.offset;
+        let mut deltas = Vec::new();
+        for piece in pieces(&pending.text) {
+            deltas.push(open.kind.delta(message_id, part, offset, piece.to_owned()));
+            offset += piece.len() as u64;
+        }
+        deltas
+    }
+
     async fn finish(mut self, ended: Ended) -> talaria_store::Result<Answer> {
         while self.commit.is_some() || !self.pending.is_empty() {
             self.flush();
@@ -307,8 +274,8 @@ impl<'a> Listener<'a> {
         let parts = self
             .parts
             .into_iter()
-            .filter(|part| is_whole || !matches!(part, OpenPart::Call { .. }));
-        self.message.parts = parts.map(close).collect();
+            .filter(|part| is_whole || !matches!(part.kind, Kind::Call { .. }));
+        self.message.parts = parts.map(OpenPart::close).collect();
         self.message.usage = self.usage;
         Ok(Answer {
             message: self.message,
@@ -319,90 +286,55 @@ impl<'a> Listener<'a> {
     }
 }
 
-fn part_number(index: usize) -> u32 {
-    u32::try_from(index).unwrap_or(u32::MAX)
+/// A call without arguments still has one piece: an empty one, which tells that it began.
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    let nothing = text.is_empty().then_some("");
+    nothing
+        .into_iter()
+        .chain(talaria_text::cut::utf8_pieces(text, MAX_DELTA_BYTES))
 }
 
-fn close(part: OpenPart) -> Part {
-    match part {
-        OpenPart::Words(Words::Said, text) => Part::Text { text },
-        OpenPart::Words(Words::Thought, text) => Part::Reasoning { text },
-        OpenPart::Call { id, name, json } => {
-            let arguments = match serde_json::from_str(&json) {
-                Ok(Value::Object(fields)) => Value::Object(fields),
-                // Kept as it was said: the model is told that it made no sense.
-                _ => Value::String(json),
-            };
-            Part::ToolCall { id, name, arguments }
+impl Kind {
+    fn delta(&self, message_id: MessageId, part: u32, offset: u64, text: String) -> EventBody {
+        match self {
+            Self::Said => EventBody::TextDelta {
+                message_id,
+                part,
+                offset,
+                text,
+            },
+            Self::Thought => EventBody::ReasoningDelta {
+                message_id,
+                part,
+                offset,
+                text,
+            },
+            Self::Call { id, name } => EventBody::ToolCallDelta {
+                message_id,
+                part,
+                tool_call_id: id.clone(),
+                name: name.clone(),
+                offset,
+                json: text,
+            },
         }
     }
 }
 
-/// Splits a delta that is too long for one event.
-fn pieces(delta: EventBody) -> Vec<EventBody> {
-    let length = match &delta {
-        EventBody::TextDelta { text, .. } | EventBody::ReasoningDelta { text, .. } => text.len(),
-        EventBody::ToolCallDelta { json, .. } => json.len(),
-        _ => 0,
-    };
-    if length <= MAX_DELTA_BYTES {
-        return vec![delta];
+impl OpenPart {
+    fn close(self) -> Part {
+        let text = self.text;
+        match self.kind {
+            Kind::Said => Part::Text { text },
+            Kind::Thought => Part::Reasoning { text },
+            Kind::Call { id, name } => {
+                let arguments = match serde_json::from_str(&text) {
+                    Ok(Value::Object(fields)) => Value::Object(fields),
+                    // Kept as it was said: the model is told that it made no sense.
+                    _ => Value::String(text),
+                };
+                Part::ToolCall { id, name, arguments }
+            }
+        }
     }
-    match delta {
-        EventBody::TextDelta {
-            message_id,
-            part,
-            offset,
-            text,
-        } => split(&text, offset)
-            .map(|(offset, text)| EventBody::TextDelta {
-                message_id,
-                part,
-                offset,
-                text,
-            })
-            .collect(),
-        EventBody::ReasoningDelta {
-            message_id,
-            part,
-            offset,
-            text,
-        } => split(&text, offset)
-            .map(|(offset, text)| EventBody::ReasoningDelta {
-                message_id,
-                part,
-                offset,
-                text,
-            })
-            .collect(),
-        EventBody::ToolCallDelta {
-            message_id,
-            part,
-            tool_call_id,
-            name,
-            offset,
-            json,
-        } => split(&json, offset)
-            .map(|(offset, json)| {
-                let (tool_call_id, name) = (tool_call_id.clone(), name.clone());
-                EventBody::ToolCallDelta {
-                    message_id,
-                    part,
-                    tool_call_id,
-                    name,
-                    offset,
-                    json,
-                }
-            })
-            .collect(),
-        other => vec![other],
-    }
-}
-
-fn split(text: &str, offset: u64) -> impl Iterator<Item = (u64, String)> {
-    talaria_text::cut::utf8_pieces(text, MAX_DELTA_BYTES).scan(offset, |at, piece| {
-        let begin = *at;
-        *at += piece.len() as u64;
-        Some((begin, piece.to_owned()))
-    })
 }

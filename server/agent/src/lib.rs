@@ -7,14 +7,19 @@
 #![warn(missing_docs)]
 
 mod answer;
+mod ending;
 mod error;
 mod history;
+mod message;
+mod outcome;
 pub mod prompt;
 mod recovery;
+mod results;
 mod retry;
 pub mod run;
 mod segments;
 mod tool_calls;
+mod tool_filter;
 mod turn;
 
 pub use error::{Error, Result};

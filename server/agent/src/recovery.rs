@@ -10,12 +10,12 @@ use std::time::Duration;
 use talaria_domain::model::ModelCall;
 use talaria_domain::run_state::Transition;
 use talaria_openapi::events::{EventBody, ResumedAfter, ToolStatus};
-use talaria_openapi::messages::{MessageStatus, Role};
-use talaria_openapi::runs::{RunOutput, RunStatus, Stop, StopReason};
-use talaria_store::{ActiveRun, End, Result, Step};
+use talaria_openapi::messages::MessageStatus;
+use talaria_openapi::runs::{RunStatus, Stop, StopReason};
+use talaria_store::{ActiveRun, Result, Step};
 
 use crate::history::unanswered;
-use crate::tool_calls::result_message;
+use crate::results::result_message;
 use crate::turn::Turn;
 
 const UNKNOWN: &str = "[the server stopped while this call was running: nobody knows whether it took effect. Look before \
@@ -89,18 +89,6 @@ async fn interrupt(
         reason: StopReason::ServerRestart,
         detail,
     };
-    let said = turn.transcript.iter().rev().find(|message| {
-        message.run_id == Some(turn.active.run.id) && message.role == Role::Assistant && !message.text().is_empty()
-    });
-    let output = RunOutput {
-        text: said.map(talaria_openapi::messages::Message::text).unwrap_or_default(),
-        message_ids: said.iter().map(|message| message.id).collect(),
-    };
-    steps.push(Step::End(Box::new(End {
-        transition: Transition::Interrupt,
-        stop,
-        error: None,
-        output,
-    })));
+    steps.push(turn.end(Transition::Interrupt, stop, None));
     turn.record(steps).await
 }

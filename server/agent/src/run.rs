@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::recovery::{self, Decision};
-use crate::turn::{self, Left, Turn};
-use crate::{Error, Result};
+use crate::turn::{Left, Turn};
+use crate::{Error, Result, ending};
 
 /// Finds the client and the provider's own name of a model, from `provider/model`.
 pub type ResolveModel = Arc<dyn Fn(&str) -> Option<(Arc<dyn ModelClient>, String)> + Send + Sync>;
@@ -231,7 +231,7 @@ impl Runs {
             .shared
             .settings
             .store
-            .record(run_id, fence, vec![turn::broken()])
+            .record(run_id, fence, vec![ending::broken()])
             .await
         {
             Ok(next) => self.after(run_id, next),

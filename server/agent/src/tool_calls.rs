@@ -9,21 +9,19 @@ use serde_json::Value;
 use talaria_domain::model::ModelCall;
 use talaria_domain::tool::{Arguments, Effect, Parallelism, Tool, ToolContext, ToolError, ToolOutput};
 use talaria_openapi::events::{EventBody, ToolStatus};
-use talaria_openapi::ids::MessageId;
-use talaria_openapi::messages::{Message, MessageKind, MessageStatus, Part, ResultContent, Role};
 use talaria_openapi::tools::Risk;
-use talaria_store::{Result, RunOptions, Step};
+use talaria_store::{Result, Step};
 
 use crate::history::unanswered;
+use crate::results::{millis, result, result_message};
 use crate::segments::{self, Claim};
+use crate::tool_filter::is_allowed;
 use crate::turn::Turn;
 
 /// Calls of one segment that run at the same time.
 const WORKERS: usize = 8;
 /// How long a tool has to stop after a cancel before it is abandoned.
 const GRACE: Duration = Duration::from_secs(5);
-/// Longest result that a model gets to see, in characters.
-const MAX_RESULT_CHARS: usize = 100_000;
 
 const CANCELLED: &str = "[cancelled by the user: the call was stopped; what it had done by then stays done]";
 const NOT_STARTED: &str = "[cancelled by the user: the call was not started]";
@@ -79,32 +77,6 @@ pub(crate) async fn close_unanswered(turn: &mut Turn) -> Result<()> {
         turn.record(vec![Step::Message(Box::new(message))]).await?;
     }
     Ok(())
-}
-
-/// Whether a request's filter lets a tool through.
-pub(crate) fn is_allowed(options: &RunOptions, name: &str) -> bool {
-    let Some(filter) = &options.tools else { return true };
-    let is_in = |patterns: &[String]| patterns.iter().any(|pattern| matches_pattern(pattern, name));
-    filter.allow.as_deref().is_none_or(is_in) && !is_in(&filter.deny)
-}
-
-/// A name with `*` for any characters.
-fn matches_pattern(pattern: &str, name: &str) -> bool {
-    let mut pieces = pattern.split('*');
-    let Some(mut rest) = pieces.next().and_then(|first| name.strip_prefix(first)) else {
-        return false;
-    };
-    let pieces: Vec<&str> = pieces.collect();
-    let Some((last, middle)) = pieces.split_last() else {
-        return rest.is_empty();
-    };
-    for piece in middle {
-        match rest.split_once(piece) {
-            Some((_, after)) => rest = after,
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
 }
 
 fn context(turn: &Turn) -> ToolContext {
@@ -270,70 +242,25 @@ async fn work(ready: Ready, context: ToolContext) -> Done {
 }
 
 async fn finish(turn: &mut Turn, done: Done) -> Result<()> {
-    let message = result_message(turn, &done.call, &done.text, done.status, done.took);
+    let duration_ms = millis(done.took);
+    let result = result(turn, &done.call, &done.text, done.status, done.took).await;
     let completed = EventBody::ToolCompleted {
         tool_call_id: done.call.id,
         name: done.call.name,
         status: done.status,
-        duration_ms: millis(done.took),
-        message_id: message.id,
+        duration_ms,
+        message_id: result.message.id,
     };
-    turn.record(vec![Step::Event(completed), Step::Message(Box::new(message))])
-        .await
-        .map(drop)
+    let file = result.file.map(|file| Step::File(Box::new(file)));
+    let steps = file
+        .into_iter()
+        .chain([Step::Event(completed), Step::Message(Box::new(result.message))]);
+    turn.record(steps.collect()).await.map(drop)
 }
 
 async fn refuse(turn: &mut Turn, refused: Refused) -> Result<()> {
     let message = result_message(turn, &refused.call, &refused.reason, refused.status, Duration::ZERO);
     turn.record(vec![Step::Message(Box::new(message))]).await.map(drop)
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The message that answers a call.
-pub(crate) fn result_message(turn: &Turn, call: &ModelCall, text: &str, status: ToolStatus, took: Duration) -> Message {
-    let text = talaria_text::sanitize::storable(text).into_owned();
-    let cut = talaria_text::cut::head_tail(&text, MAX_RESULT_CHARS, |left_out| {
-        format!("\n[{left_out} characters left out here; ask for a smaller part]\n")
-    });
-    let truncated = cut.is_some();
-    let content = vec![ResultContent::Text {
-        text: cut.unwrap_or(text),
-    }];
-    let (message_status, kind) = match status {
-        ToolStatus::Completed | ToolStatus::Failed | ToolStatus::Declined => {
-            (MessageStatus::Completed, MessageKind::Normal)
-        }
-        ToolStatus::Cancelled => (MessageStatus::Cancelled, MessageKind::Forged),
-        ToolStatus::UnknownOutcome => (MessageStatus::UnknownOutcome, MessageKind::Forged),
-    };
-    let now = turn.clock.now();
-    let part = Part::ToolResult {
-        tool_call_id: call.id.clone(),
-        content,
-        is_error: status != ToolStatus::Completed,
-        truncated,
-        full_output_file_id: None,
-        duration_ms: millis(took),
-    };
-    Message {
-        id: MessageId::new(),
-        object: "message".into(),
-        session_id: turn.active.session.id,
-        run_id: Some(turn.active.run.id),
-        seq: 0,
-        role: Role::Tool,
-        status: message_status,
-        parts: vec![part],
-        model: None,
-        finish_reason: None,
-        usage: None,
-        kind,
-        created_at: now,
-        completed_at: Some(now),
-    }
 }
 
 #[cfg(test)]
@@ -354,20 +281,5 @@ mod tests {
     #[test]
     fn fault_d5_nothing_stands_for_an_empty_object_where_nothing_is_required() {
         assert_eq!(parse_arguments(" ", &json!({"type": "object"})), Ok(Arguments::new()));
-    }
-
-    #[test]
-    fn patterns() {
-        for (pattern, name, expected) in [
-            ("read_file", "read_file", true),
-            ("read_file", "read_files", false),
-            ("*", "x", true),
-            ("web_*", "web_search", true),
-            ("*_file", "read_file", true),
-            ("r*_*e", "read_file", true),
-            ("w*", "read_file", false),
-        ] {
-            assert_eq!(matches_pattern(pattern, name), expected, "{pattern} {name}");
-        }
     }
 }

@@ -223,6 +223,7 @@ async fn open_store(home: &Path, clock: &SharedClock) -> Result<Store, StartErro
     let settings = talaria_store::Settings {
         path: home.join("talaria.db"),
         backups: home.join("backups"),
+        blobs: home.join("files"),
     };
     let failed = |source| store_failed(home, source);
     let store = Store::open(&settings, Arc::clone(clock), &TaskScope::new())

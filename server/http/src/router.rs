@@ -72,6 +72,8 @@ fn documented() -> OpenApiRouter<AppState> {
         // Clients: everything else.
         .routes(routes!(routes::tools::list_tools))
         .routes(routes!(routes::tools::get_tool))
+        .routes(routes!(routes::files::get_file))
+        .routes(routes!(routes::files::get_file_content))
         .routes(routes!(routes::search::search))
         .routes(routes!(routes::auth::whoami))
         .routes(routes!(routes::auth::create_token))

@@ -9,6 +9,7 @@
 
 mod error;
 mod events;
+mod files;
 mod inputs;
 mod keys;
 mod messages;
@@ -36,6 +37,7 @@ use tokio::sync::watch;
 
 pub use error::{Busy, Error, Result};
 pub use events::{EventPage, StoredEvent};
+pub use files::Blob;
 pub use keys::KeyRow;
 pub use messages::MessageFilter;
 pub use profiles::Profile;
@@ -60,6 +62,8 @@ pub struct Settings {
     pub path: PathBuf,
     /// Where copies are put before a migration.
     pub backups: PathBuf,
+    /// Where the bytes of files are.
+    pub blobs: PathBuf,
 }
 
 /// The store. Cheap to clone.
@@ -69,6 +73,7 @@ pub struct Store {
     writer: writer::Writer,
     wakeups: Arc<Wakeups>,
     keys_changed: Arc<watch::Sender<u64>>,
+    blobs: Arc<Path>,
 }
 
 impl std::fmt::Debug for Store {
@@ -92,6 +97,7 @@ impl Store {
             writer,
             wakeups,
             keys_changed: Arc::default(),
+            blobs: settings.blobs.as_path().into(),
         })
     }
 

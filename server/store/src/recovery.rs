@@ -56,6 +56,7 @@ impl Store {
 
     /// Takes over every run whose owner is gone, and claims what waits in idle chains. Only before anything is served.
     pub async fn recover(&self) -> Result<Recovered> {
+        self.sweep_blobs().await?;
         self.recover_except(&[]).await
     }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 use talaria_domain::run_state::{self, Transition};
 use talaria_openapi::events::{EventBody, ResumedAfter};
+use talaria_openapi::files::File;
 use talaria_openapi::ids::{InputId, MessageId, ProfileId, RunId, SessionId};
 use talaria_openapi::inputs::{Delivery, Input, InputStatus};
 use talaria_openapi::messages::{Message, MessageKind, MessageStatus, Part, Role, Usage};
@@ -96,6 +97,8 @@ pub enum Step {
     Event(EventBody),
     /// A message that is being said or is whole; by its status.
     Message(Box<Message>),
+    /// A file was made; its bytes are written.
+    File(Box<File>),
     /// A tool begins.
     StartTool {
         /// The call.

@@ -6,7 +6,7 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 use talaria_openapi::Metadata;
 use talaria_openapi::events::EventBody;
-use talaria_openapi::ids::{ProfileId, SessionId};
+use talaria_openapi::ids::{FileId, ProfileId, SessionId};
 use talaria_openapi::messages::Message;
 use talaria_openapi::sessions::{PromptLayer, Session, SessionSource, SessionStatus, Snapshot};
 use talaria_openapi::time::Timestamp;
@@ -161,11 +161,14 @@ impl Store {
 
     /// Deletes a session's whole chain. Refused with [`Error::Busy`] while a run of it is live.
     pub async fn delete_session(&self, profile_id: ProfileId, session_id: SessionId, by: String) -> Result<()> {
-        self.writer
+        let files = self
+            .writer
             .write(Durability::Full, move |tx| {
                 Box::pin(tx_delete(tx, profile_id, session_id, by))
             })
-            .await
+            .await?;
+        self.remove_blobs(files).await;
+        Ok(())
     }
 
     /// The layers of a session's frozen prompt.
@@ -316,9 +319,10 @@ async fn tx_update(
     Ok(updated)
 }
 
-async fn tx_delete(tx: &mut Tx, profile_id: ProfileId, session_id: SessionId, by: String) -> Result<()> {
+async fn tx_delete(tx: &mut Tx, profile_id: ProfileId, session_id: SessionId, by: String) -> Result<Vec<FileId>> {
     let session = tx.get_session(profile_id, session_id).await?;
     tx.refuse_if_busy(session.root_id).await?;
+    let files = tx.files_of(session.root_id).await?;
     let root_id = session.root_id.to_string();
     let seq = tx.next_seq(session.root_id).await?;
     sqlx::query(
@@ -341,7 +345,7 @@ async fn tx_delete(tx: &mut Tx, profile_id: ProfileId, session_id: SessionId, by
         .execute(&mut tx.connection)
         .await?;
     tx.touch(session.root_id, seq);
-    Ok(())
+    Ok(files)
 }
 
 fn to_session(row: &SqliteRow) -> Result<Session> {

@@ -42,6 +42,10 @@ async fn apply(tx: &mut Tx, row: &mut RunRow, step: Step) -> Result<()> {
     match step {
         Step::Event(body) => drop(tx.append(place, &body).await?),
         Step::Message(message) => drop(tx.put_message(place, row.run.profile_id, *message).await?),
+        Step::File(file) => {
+            tx.put_file(place.root_id, row.run.profile_id, &file).await?;
+            tx.append(place, &EventBody::FileCreated { file: *file }).await?;
+        }
         Step::StartTool {
             call_id,
             name,
