@@ -446,6 +446,18 @@ pub enum ResetReason {
     LogRestored,
 }
 
+impl ResetReason {
+    /// Its name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CursorExpired => "cursor_expired",
+            Self::CursorAhead => "cursor_ahead",
+            Self::LogRestored => "log_restored",
+        }
+    }
+}
+
 /// Why a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

@@ -10,7 +10,7 @@ use talaria_tests::server::TestServer;
 
 use crate::{ask, session, start};
 
-async fn new_key(server: &TestServer, scopes: &[Scope]) -> (String, String) {
+pub(crate) async fn new_key(server: &TestServer, scopes: &[Scope]) -> (String, String) {
     let key: Value = server
         .client
         .request(Method::POST, "/v1/keys")

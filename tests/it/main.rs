@@ -3,6 +3,7 @@
 
 mod api;
 mod auth;
+mod border;
 mod client;
 mod contract;
 mod crash;

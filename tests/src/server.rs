@@ -27,11 +27,16 @@ pub struct TestServer {
 impl TestServer {
     /// Starts `program` (the path that cargo gives to tests) with a scripted model.
     pub async fn start(program: &str, model: &ModelScript) -> Self {
+        Self::start_with(program, model, "").await
+    }
+
+    /// As [`TestServer::start`], with more lines at the end of the configuration, which is its section `server`.
+    pub async fn start_with(program: &str, model: &ModelScript, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("home")).unwrap();
         std::fs::create_dir_all(folder.path().join("ws")).unwrap();
         let config = format!(
-            "model: script/test\nproviders:\n  script:\n    kind: openai_chat\n    base_url: {}\nserver:\n  listen: 127.0.0.1:0\n",
+            "model: script/test\nproviders:\n  script:\n    kind: openai_chat\n    base_url: {}\nserver:\n  listen: 127.0.0.1:0\n{more}",
             model.base_url
         );
         std::fs::write(folder.path().join("home/config.yaml"), config).unwrap();

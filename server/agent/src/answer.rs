@@ -4,10 +4,12 @@
 //! disk makes larger deltas, not a longer queue.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
+use talaria_domain::metrics as names;
 use talaria_domain::model::{ModelError, ModelEvent, ModelStream};
 use talaria_openapi::events::{EventBody, MAX_EVENT_STRING_BYTES};
 use talaria_openapi::ids::{MessageId, RunId, SessionId};
@@ -31,6 +33,8 @@ pub(crate) struct Speaker<'a> {
     pub(crate) fence: i64,
     pub(crate) model: &'a str,
     pub(crate) now: Timestamp,
+    /// When the model was asked.
+    pub(crate) asked_at: Instant,
 }
 
 /// How an answer ended.
@@ -107,6 +111,7 @@ pub(crate) async fn listen(
             event = stream.next(), if may_read => match event {
                 Some(Ok(ModelEvent::Finished(reason))) => break Ended::Whole(reason),
                 Some(Ok(event)) => {
+                    listener.note_first();
                     listener.take(event);
                     listener.flush();
                 }
@@ -159,6 +164,13 @@ impl<'a> Listener<'a> {
             pending: Vec::new(),
             pending_bytes: 0,
             commit: None,
+        }
+    }
+
+    /// Measures how long the model took to say something.
+    fn note_first(&self) {
+        if self.parts.is_empty() {
+            metrics::histogram!(names::FIRST_TOKEN_SECONDS).record(self.speaker.asked_at.elapsed());
         }
     }
 

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use talaria_domain::clock::SharedClock;
+use talaria_domain::metrics as names;
 use talaria_domain::model::ModelClient;
 use talaria_domain::principal::Principal;
 use talaria_domain::scope::TaskScope;
@@ -211,10 +212,12 @@ impl Runs {
 
     async fn work(&self, turn: Box<Turn>) {
         let (run_id, fence) = (turn.active.run.id, turn.active.fence);
+        let begun = Instant::now();
         // A panic ends this run alone.
         let Ok(left) = AssertUnwindSafe(turn.run()).catch_unwind().await else {
             return self.after_panic(run_id, fence).await;
         };
+        metrics::histogram!(names::RUN_SECONDS).record(begun.elapsed());
         match left {
             Ok(Left::Ended(next)) => {
                 tracing::info!(run.id = %run_id, "run {run_id} ended");

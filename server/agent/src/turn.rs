@@ -3,6 +3,7 @@
 //! `ending.rs`, each policy in its own file.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use talaria_domain::clock::SharedClock;
 use talaria_domain::model::{ModelRequest, ModelTool};
@@ -124,6 +125,7 @@ impl Turn {
             return self.fail(RunErrorCode::ProviderBadRequest, message, false, None).await;
         };
         let request = self.request(model, is_closing).await?;
+        let asked_at = Instant::now();
         let stream = tokio::select! {
             biased;
             () = self.cancel.cancelled() => return Ok(Next::Round),
@@ -140,6 +142,7 @@ impl Turn {
             fence: self.active.fence,
             model: &self.active.run.model,
             now: self.clock.now(),
+            asked_at,
         };
         let answer = listen(&speaker, stream, &self.cancel).await?;
         self.progress.rounds += u32::from(!is_closing);

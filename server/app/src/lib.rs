@@ -6,6 +6,7 @@
 mod args;
 pub mod config;
 mod home;
+mod metrics;
 mod model_choice;
 mod sealing;
 mod serve;

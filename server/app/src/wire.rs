@@ -12,7 +12,7 @@ use talaria_domain::clock::{SharedClock, SystemClock};
 use talaria_domain::principal::PrincipalName;
 use talaria_domain::scope::TaskScope;
 use talaria_domain::tool::ToolSet;
-use talaria_http::{AppState, CheckWorkspace, HostPolicy};
+use talaria_http::{AppState, CheckWorkspace, HostPolicy, RenderMetrics};
 use talaria_store::Store;
 use talaria_tools::paths::DeniedPaths;
 use tokio::net::TcpListener;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigError, DEFAULT_CONFIG, Loaded};
 use crate::home::{Home, HomeError, ServerFile};
-use crate::{model_choice, serve, signing_key};
+use crate::{metrics, model_choice, serve, signing_key};
 
 /// How long runs may take to reach a safe place when the server stops.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(25);
@@ -152,6 +152,7 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
             signing_key::Error::Encoding => StartError::SigningKey,
         })?;
     let shutdown = CancellationToken::new();
+    let connections = TaskScope::new();
     let settings = talaria_http::Settings {
         store: store.clone(),
         runs: runs.clone(),
@@ -176,9 +177,9 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
             origins: loaded.config.server.origins,
         },
         max_streams: loaded.config.server.max_streams,
+        render_metrics: render_metrics(&connections, shutdown.clone()),
         shutdown: shutdown.clone(),
     };
-    let connections = TaskScope::new();
     let state = AppState::new(settings).ok_or(StartError::SigningKey)?;
     let router = talaria_http::router::router(state);
     connections.spawn(serve::serve(listener, router, connections.clone(), shutdown.clone()));
@@ -216,6 +217,18 @@ impl Running {
         }
         self.home.withdraw();
         tracing::info!("stopped");
+    }
+}
+
+/// Begins to measure. A server that can't still serves, and says so at `/metrics`.
+fn render_metrics(scope: &TaskScope, stop: CancellationToken) -> RenderMetrics {
+    match metrics::start(scope, stop) {
+        Ok(Some(handle)) => Arc::new(move || metrics::open_metrics(&handle)),
+        Ok(None) => Arc::new(|| "# EOF\n".to_owned()),
+        Err(error) => {
+            tracing::error!(error = %error, "nothing is measured: {error}");
+            Arc::new(|| "# EOF\n".to_owned())
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! What it is *not*: it holds no business rule. Every route is on one page: [`router`].
 
+mod accept;
 mod auth;
 mod body;
 mod cursor;
@@ -15,5 +16,5 @@ mod state;
 mod tokens;
 
 pub use error::ApiError;
-pub use state::{AppState, CheckWorkspace, HostPolicy, Settings};
+pub use state::{AppState, CheckWorkspace, HostPolicy, RenderMetrics, Settings};
 pub use tokens::SigningKey;

@@ -4,11 +4,13 @@ use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use talaria_domain::metrics as names;
 use talaria_openapi::errors::{ErrorCode, Problem};
 
+use crate::accept::accepts;
 use crate::error::ApiError;
 use crate::state::{AppState, HostPolicy};
 
@@ -23,15 +25,21 @@ pub(crate) async fn around(State(state): State<AppState>, request: Request, next
         .extensions()
         .get::<MatchedPath>()
         .map(|route| route.as_str().to_owned());
+    let accepted = (method == Method::GET).then(|| request.headers().clone());
     let mut response = match refuse_foreign(&state.settings.hosts, request.headers(), request.uri()) {
         Some(error) => error.into_response(),
         None => next.run(request).await,
     };
+    if let Some(error) = accepted.and_then(|headers| refuse_unaccepted(&headers, &response)) {
+        response = error.into_response();
+    }
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         response = complete(response, problem, &request_id, path);
     }
     let status = response.status().as_u16();
     let (route, duration_ms) = (route.unwrap_or_default(), begun.elapsed().as_millis());
+    let labels = [("route", route.clone()), ("status", status.to_string())];
+    metrics::histogram!(names::HTTP_REQUESTS_SECONDS, &labels).record(begun.elapsed());
     tracing::info!(http.status = status, duration_ms, request.id = %request_id, "{method} {route} {status}");
     if let Ok(value) = HeaderValue::from_str(&request_id) {
         response.headers_mut().insert("x-request-id", value);
@@ -61,6 +69,16 @@ fn complete(response: Response, mut problem: Problem, request_id: &str, path: St
         Ok(json) => Response::from_parts(parts, json.into()),
         Err(_) => Response::from_parts(parts, body),
     }
+}
+
+/// An answer that the client can't take is not sent. Only for requests that change nothing: what was done must be told.
+fn refuse_unaccepted(headers: &HeaderMap, response: &Response) -> Option<ApiError> {
+    let media_type = response.headers().get(header::CONTENT_TYPE)?.to_str().ok()?;
+    if !response.status().is_success() || accepts(headers, media_type) {
+        return None;
+    }
+    let detail = format!("the answer is `{media_type}`: accept it, or send no Accept header");
+    Some(ApiError::new(ErrorCode::NotAcceptable).detail(detail))
 }
 
 fn refuse_foreign(policy: &HostPolicy, headers: &HeaderMap, uri: &Uri) -> Option<ApiError> {

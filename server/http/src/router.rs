@@ -1,9 +1,12 @@
 //! Every route on one page. Registering a route is documenting it: the OpenAPI document is made from this list.
 
+use std::time::Duration;
+
 use axum::Router;
-use axum::http::{Method, Uri};
+use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
 use talaria_openapi::errors::{ErrorCode, Problem};
 use talaria_openapi::events::{ControlEvent, Event};
+use tower_http::cors::{AllowOrigin, CorsLayer};
 use utoipa::OpenApi as _;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
@@ -12,6 +15,9 @@ use utoipa_axum::routes;
 use crate::error::ApiError;
 use crate::routes;
 use crate::state::AppState;
+
+/// How long a browser may remember what it may do.
+const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -78,6 +84,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(routes::auth::whoami))
         .routes(routes!(routes::auth::create_token))
         // Operators.
+        .routes(routes!(routes::metrics::metrics))
         .routes(routes!(routes::keys::create_key, routes::keys::list_keys))
         .routes(routes!(routes::keys::update_key, routes::keys::revoke_key))
         .routes(routes!(routes::keys::rotate_key))
@@ -104,11 +111,51 @@ pub fn router(state: AppState) -> Router {
         .merge(docs)
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(cors(&state.settings.hosts.origins))
         .layer(axum::middleware::from_fn_with_state(
             state.clone(),
             crate::middleware::around,
         ))
         .with_state(state)
+}
+
+/// What browsers of the configured origins may do; without any the layer says nothing, and browsers refuse by themselves.
+/// Credentials of browsers are never asked for: a key or token is sent by the page, in a header.
+fn cors(origins: &[String]) -> CorsLayer {
+    let origins = origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok());
+    let allowed = [
+        "if-match",
+        "last-event-id",
+        "idempotency-key",
+        "prefer",
+        "range",
+        "x-api-key",
+        "x-request-id",
+        "x-talaria-profile",
+    ];
+    let exposed = [
+        "content-range",
+        "etag",
+        "link",
+        "location",
+        "retry-after",
+        "www-authenticate",
+        "x-request-id",
+    ];
+    let named = |names: &[&'static str]| {
+        names
+            .iter()
+            .map(|name| HeaderName::from_static(name))
+            .collect::<Vec<_>>()
+    };
+    let mut allowed = named(&allowed);
+    allowed.extend([header::AUTHORIZATION, header::CONTENT_TYPE]);
+    CorsLayer::new()
+        .allow_origin(AllowOrigin::list(origins))
+        .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::PUT, Method::DELETE])
+        .allow_headers(allowed)
+        .expose_headers(named(&exposed))
+        .max_age(PREFLIGHT_AGE)
 }
 
 async fn not_found(uri: Uri) -> ApiError {

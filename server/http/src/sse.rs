@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use talaria_domain::metrics as names;
 use talaria_domain::principal::Principal;
 use talaria_openapi::errors::ErrorCode;
 use talaria_openapi::events::{ControlEvent, EndReason, ResetReason, StreamStatus};
@@ -158,6 +159,7 @@ async fn start(state: &AppState, session: &Session, run_id: Option<RunId>, wante
             None
         };
         if let Some(reason) = reset {
+            metrics::counter!(names::SSE_RESETS, "reason" => reason.as_str()).increment(1);
             return Ok(Start {
                 resume_from: head_seq,
                 status: StreamStatus::Reset,
@@ -290,6 +292,7 @@ impl Reader {
             }
         };
         let last = page.events.last()?.seq;
+        record_lag(page.head_seq - self.cursor);
         let mut bytes = Vec::with_capacity(page.events.iter().map(|event| event.payload.len() + 64).sum());
         page.events.iter().for_each(|event| push_event(&mut bytes, event));
         self.cursor = last;
@@ -346,6 +349,11 @@ impl Reader {
         );
         bytes
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a lag is far below 2^52")]
+fn record_lag(events: i64) {
+    metrics::histogram!(names::SSE_LAG_EVENTS).record(events as f64);
 }
 
 fn is_terminal(event_type: &str) -> bool {

@@ -21,6 +21,9 @@ use crate::tokens::{SigningKey, Tokens};
 /// The person who owns the home may name any folder but the denied ones, others only those under the configured roots.
 pub type CheckWorkspace = Arc<dyn Fn(&str, PrincipalName) -> Result<PathBuf, String> + Send + Sync>;
 
+/// Writes everything that was measured, as OpenMetrics.
+pub type RenderMetrics = Arc<dyn Fn() -> String + Send + Sync>;
+
 /// Which `Host` and `Origin` headers are accepted.
 #[derive(Debug, Clone, Default)]
 pub struct HostPolicy {
@@ -64,6 +67,8 @@ pub struct Settings {
     pub hosts: HostPolicy,
     /// Streams that may be open at the same time.
     pub max_streams: usize,
+    /// Writes what was measured.
+    pub render_metrics: RenderMetrics,
     /// Cancelled when the server begins to stop.
     pub shutdown: CancellationToken,
 }
@@ -89,6 +94,11 @@ impl AppState {
             tokens: Arc::new(tokens),
             streams: Arc::default(),
         })
+    }
+
+    /// Streams that are open.
+    pub(crate) fn open_streams(&self) -> usize {
+        self.streams.load(Ordering::Relaxed)
     }
 
     /// Takes a place for one stream; gives it back when dropped. `None` when all are taken.

@@ -52,6 +52,8 @@ pub use wake::Wakeups;
 pub const MAX_QUEUE: u32 = 16;
 /// Connections that read at the same time.
 const READERS: u32 = 4;
+/// Free space of the disk below which the server isn't ready.
+const MIN_FREE_BYTES: u64 = 64 * 1024 * 1024;
 /// How long a reader waits for a connection before it gives up.
 const READER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -113,6 +115,18 @@ impl Store {
             .writer
             .write(writer::Durability::Delta, |_| Box::pin(async { Ok(()) }));
         matches!(tokio::time::timeout(timeout, probe).await, Ok(Ok(())))
+    }
+
+    /// Whether the schema is the one that this program was made for.
+    pub async fn is_migrated(&self) -> bool {
+        migrate::is_current(&self.readers).await.unwrap_or(false)
+    }
+
+    /// Whether the disk has room for a while of work.
+    #[must_use]
+    pub fn has_space(&self) -> bool {
+        let folder = self.blobs.parent().unwrap_or(&self.blobs);
+        rustix::fs::statvfs(folder).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= MIN_FREE_BYTES)
     }
 
     /// Whether a read succeeds.

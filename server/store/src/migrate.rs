@@ -22,6 +22,18 @@ pub(crate) async fn run(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
+/// Whether the newest migration that this program knows is the newest that was run.
+pub(crate) async fn is_current(readers: &sqlx::SqlitePool) -> Result<bool> {
+    let applied: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
+        .fetch_one(readers)
+        .await?;
+    Ok(applied == newest())
+}
+
+fn newest() -> Option<i64> {
+    MIGRATIONS.iter().map(|migration| migration.version).max()
+}
+
 async fn has_pending(connection: &mut sqlx::SqliteConnection) -> Result<bool> {
     let has_table: i64 = sqlx::query_scalar("SELECT count(*) FROM sqlite_master WHERE name = '_sqlx_migrations'")
         .fetch_one(&mut *connection)
@@ -32,8 +44,7 @@ async fn has_pending(connection: &mut sqlx::SqliteConnection) -> Result<bool> {
     let applied: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
         .fetch_one(&mut *connection)
         .await?;
-    let newest = MIGRATIONS.iter().map(|migration| migration.version).max();
-    Ok(applied.is_some() && applied < newest)
+    Ok(applied.is_some() && applied < newest())
 }
 
 async fn back_up(settings: &Settings, connection: &mut sqlx::SqliteConnection) -> Result<()> {

@@ -5,12 +5,13 @@
 //! A job touches nothing but the connection that it is given; wake-ups and replies come after the commit.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 use talaria_domain::clock::SharedClock;
+use talaria_domain::metrics as names;
 use talaria_domain::scope::TaskScope;
 use talaria_openapi::ids::SessionId;
 use talaria_openapi::time::Timestamp;
@@ -131,9 +132,12 @@ impl Writer {
             made: None,
             reply,
         };
+        let begun = Instant::now();
         let gone = || Error::Unavailable("the writer has stopped".to_owned());
         self.jobs.send(Box::new(job)).await.map_err(|_| gone())?;
-        answer.await.unwrap_or_else(|_| Err(gone()))
+        let answer = answer.await.unwrap_or_else(|_| Err(gone()));
+        metrics::histogram!(names::EVENT_APPEND_SECONDS).record(begun.elapsed());
+        answer
     }
 }
 

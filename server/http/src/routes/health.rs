@@ -21,17 +21,21 @@ pub(crate) async fn healthz() -> Json<Health> {
     })
 }
 
-/// Able to work: the database can be read and written, and the server isn't about to stop.
+/// Able to work: the database can be read and written, the disk has room, and the server isn't about to stop.
 #[utoipa::path(get, path = "/readyz", tag = "operations", security(()),
     responses((status = 200, body = Health), (status = 503, body = Health)))]
 pub(crate) async fn readyz(State(state): State<AppState>) -> (StatusCode, Json<Health>) {
     let store = &state.settings.store;
-    let (is_readable, is_writable) = tokio::join!(store.is_readable(), store.is_writable(PATIENCE));
+    let (is_readable, is_writable, is_migrated) =
+        tokio::join!(store.is_readable(), store.is_writable(PATIENCE), store.is_migrated());
     let is_serving = !state.settings.shutdown.is_cancelled() && !state.settings.runs.is_draining();
     let checks = [
         ("db", is_readable),
+        ("disk", store.has_space()),
         ("event_log_write", is_writable),
-        ("serving", is_serving),
+        ("migrations", is_migrated),
+        // One server holds an embedded home: it has the lease as long as it serves.
+        ("worker_lease", is_serving),
     ];
     let is_ready = checks.iter().all(|(_, is_ok)| *is_ok);
     let text = |is_ok: bool| if is_ok { "ok" } else { "failed" }.to_owned();

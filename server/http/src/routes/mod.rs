@@ -7,6 +7,7 @@ pub(crate) mod info;
 pub(crate) mod inputs;
 pub(crate) mod keys;
 pub(crate) mod messages;
+pub(crate) mod metrics;
 pub(crate) mod runs;
 pub(crate) mod search;
 pub(crate) mod sessions;

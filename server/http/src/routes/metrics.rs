@@ -1,0 +1,34 @@
+//! What the server measures.
+
+use axum::extract::State;
+use axum::http::{Uri, header};
+use axum::response::IntoResponse;
+use talaria_domain::metrics as names;
+use talaria_openapi::auth::Scope;
+use talaria_openapi::errors::Problem;
+
+use crate::auth::Caller;
+use crate::error::ApiResult;
+use crate::params::Params;
+use crate::state::AppState;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Everything that is measured, as OpenMetrics. Needs the scope `admin`.
+#[utoipa::path(get, path = "/metrics", tag = "operations",
+    responses((status = 200, body = String, content_type = "application/openmetrics-text"), (status = 401, body = Problem), (status = 403, body = Problem)))]
+pub(crate) async fn metrics(State(state): State<AppState>, caller: Caller, uri: Uri) -> ApiResult<impl IntoResponse> {
+    caller.allow(Scope::Admin)?;
+    Params::of(&uri)?.finish()?;
+    gauge(names::RUNS_ACTIVE, state.settings.runs.active());
+    gauge(names::SSE_CONNECTIONS, state.open_streams());
+    Ok((
+        [(header::CONTENT_TYPE, OPEN_METRICS)],
+        (state.settings.render_metrics)(),
+    ))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of open things are far below 2^52")]
+fn gauge(name: &'static str, value: usize) {
+    metrics::gauge!(name).set(value as f64);
+}
