@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use talaria_client::watch::RunWatch;
-use talaria_openapi::events::EventBody;
+use talaria_openapi::events::{EventBody, ToolStatus};
 use talaria_openapi::runs::RunStatus;
 use talaria_tests::model_script::{calls, text};
 
@@ -43,11 +43,22 @@ async fn contract_56_a_killed_server_comes_back_and_the_run_goes_on() {
     );
 }
 
+/// Fifty random moments over the length of a run and a little more; other ones each time.
+fn moments() -> Vec<Duration> {
+    use std::hash::{BuildHasher as _, RandomState};
+    let random = RandomState::new();
+    (0..50_u64)
+        .map(|index| Duration::from_micros(random.hash_one(index) % 120_000))
+        .collect()
+}
+
 #[tokio::test]
 async fn killed_at_any_moment_nothing_seen_is_lost_and_the_next_message_works() {
     let (mut server, model) = start().await;
     let session_id = session(&server.client).await;
-    for round in 0..20_u64 {
+    let moments = moments();
+    for (round, moment) in moments.into_iter().enumerate() {
+        let context = format!("round {round}, killed after {moment:?}");
         let id = |call: &str| format!("{call}{round}");
         model.reply(calls(&[
             (&id("r"), "search_files", json!({"pattern": "x"})),
@@ -66,21 +77,32 @@ async fn killed_at_any_moment_nothing_seen_is_lost_and_the_next_message_works() 
                 seen.push(event);
             }
         };
-        // A different moment each time, over the whole length of a run.
-        drop(tokio::time::timeout(Duration::from_millis(3 + round * 4), until_kill).await);
+        drop(tokio::time::timeout(moment, until_kill).await);
         server.kill();
         server.restart().await;
         let events = watch(&server.client, run.id).await;
-        assert_eq!(events[..seen.len()], seen[..], "round {round}");
+        assert_eq!(events[..seen.len()], seen[..], "{context}");
         let numbers: Vec<i64> = events.iter().map(|event| event.event.seq).collect();
-        assert!(numbers.is_sorted_by(|one, other| one < other), "{numbers:?}");
+        assert!(numbers.is_sorted_by(|one, other| one < other), "{context}: {numbers:?}");
         let terminal = events.iter().filter(|event| event.event.body.is_terminal()).count();
-        assert_eq!(terminal, 1, "inv_i4: round {round}");
+        assert_eq!(terminal, 1, "inv_i4: {context}");
+        // A call that changes something and has no outcome interrupts the run; everything else goes on.
+        let is_unknown = events.iter().any(|event| {
+            matches!(
+                &event.event.body,
+                EventBody::ToolCompleted {
+                    status: ToolStatus::UnknownOutcome,
+                    ..
+                }
+            )
+        });
+        let expected = if is_unknown {
+            RunStatus::Interrupted
+        } else {
+            RunStatus::Completed
+        };
         let status = server.client.get_run(run.id, 0).await.unwrap().status;
-        assert!(
-            matches!(status, RunStatus::Completed | RunStatus::Interrupted),
-            "round {round}: {status:?}"
-        );
+        assert_eq!(status, expected, "{context}");
     }
     let run = ask(&server.client, session_id, "still there?").await;
     assert_eq!(

@@ -2,8 +2,9 @@
 
 use futures_util::StreamExt as _;
 use reqwest::Method;
+use serde_json::json;
 use talaria_openapi::ids::RunId;
-use talaria_tests::model_script::text;
+use talaria_tests::model_script::{ModelScript, calls, text};
 use talaria_tests::server::TestServer;
 
 use crate::{ask, session, start, watch};
@@ -39,17 +40,58 @@ fn logged(body: &str) -> Vec<(i64, &str)> {
         .collect()
 }
 
+/// Rounds of eight calls that run at the same time, and an answer: more than 200 events, however commits fall together.
+fn script_long_run(model: &ModelScript) {
+    for round in 0..8 {
+        let ids: Vec<String> = (0..8).map(|call| format!("c{round}_{call}")).collect();
+        let arguments = || json!({"todos": [{"id": "1", "content": "ü🙂\n: x\ndata: y", "status": "pending"}]});
+        let all: Vec<_> = ids
+            .iter()
+            .enumerate()
+            .map(|(call, id)| match call {
+                0 => (id.as_str(), "todo", arguments()),
+                _ => (id.as_str(), "read_file", json!({"path": format!("{call}.txt")})),
+            })
+            .collect();
+        model.reply(calls(&all));
+    }
+    model.reply(text("That was all, 桂林山水."));
+}
+
+/// Reads one event after a cursor and hangs up. `None` when nothing follows or the server is gone.
+async fn read_one(server: &TestServer, run_id: RunId, cursor: Option<i64>) -> Option<(i64, String)> {
+    let mut request = server.client.request(Method::GET, &format!("/v1/runs/{run_id}/stream"));
+    if let Some(cursor) = cursor {
+        request = request.header("last-event-id", cursor.to_string());
+    }
+    let response = request.send().await.ok()?;
+    let (mut chunks, mut bytes) = (response.bytes_stream(), Vec::new());
+    loop {
+        // Cut anywhere: what is read may end inside a character or a frame.
+        bytes.extend(chunks.next().await?.ok()?);
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some((seq, frame)) = logged(&text).first().filter(|(_, frame)| frame.ends_with("\n\n")) {
+            return Some((*seq, (*frame).to_owned()));
+        }
+    }
+}
+
 #[tokio::test]
 async fn contract_17_18_a_stream_cut_after_any_event_goes_on_exactly() {
     let (server, model) = start().await;
-    let words: Vec<String> = (0..200).map(|index| format!("w{index}ü🙂\n")).collect();
-    model.reply(text(&words.join(" ")).slowly(std::time::Duration::from_millis(2)));
-    let session_id = session(&server.client).await;
-    let run = ask(&server.client, session_id, "go").await;
-    watch(&server.client, run.id).await;
+    script_long_run(&model);
+    let run = ask(&server.client, session(&server.client).await, "go").await;
+    // While the run goes on: a reader that hangs up after every event.
+    let mut live: Vec<(i64, String)> = Vec::new();
+    while let Some(event) = read_one(&server, run.id, live.last().map(|(seq, _)| *seq)).await {
+        live.push(event);
+    }
     let (_, whole) = read(&server, run.id, None).await;
     let all = logged(&whole);
-    assert!(all.len() > 50, "only {} events", all.len());
+    assert!(all.len() >= 200, "only {} events", all.len());
+    let live: Vec<(i64, &str)> = live.iter().map(|(seq, frame)| (*seq, frame.as_str())).collect();
+    assert_eq!(live, all);
+    // When it is over: resumed after each event.
     for (index, (seq, _)) in all.iter().enumerate() {
         let (status, rest) = read(&server, run.id, Some(seq.to_string())).await;
         if index + 1 == all.len() {
@@ -62,6 +104,32 @@ async fn contract_17_18_a_stream_cut_after_any_event_goes_on_exactly() {
             );
         }
     }
+}
+
+#[tokio::test]
+async fn inv_i2_a_reader_goes_on_exactly_across_kills_of_the_server() {
+    let (mut server, model) = start().await;
+    script_long_run(&model);
+    let run = ask(&server.client, session(&server.client).await, "go").await;
+    let mut seen: Vec<(i64, String)> = Vec::new();
+    // Tools that read run again after a crash, so the run always goes on to its end.
+    let kills = [15, 40, 90, 91, 140];
+    loop {
+        match read_one(&server, run.id, seen.last().map(|(seq, _)| *seq)).await {
+            Some(event) => seen.push(event),
+            None => break,
+        }
+        if kills.contains(&seen.len()) {
+            server.kill();
+            server.restart().await;
+        }
+    }
+    let (_, whole) = read(&server, run.id, None).await;
+    let seen: Vec<(i64, &str)> = seen.iter().map(|(seq, frame)| (*seq, frame.as_str())).collect();
+    assert_eq!(seen, logged(&whole));
+    let run = server.client.get_run(run.id, 0).await.unwrap();
+    assert!(run.status.is_ended() && run.attempt > 1, "{run:?}");
+    model.requests();
 }
 
 #[tokio::test]
@@ -167,9 +235,7 @@ async fn inv_i1_a_reader_that_leaves_stops_nothing() {
     let post = server
         .client
         .request(Method::POST, &format!("/v1/sessions/{session_id}/runs"));
-    let post = post
-        .header("accept", "text/event-stream")
-        .json(&serde_json::json!({"input": "go"}));
+    let post = post.header("accept", "text/event-stream").json(&json!({"input": "go"}));
     let response = post.send().await.unwrap();
     let location = response.headers()["location"].to_str().unwrap().to_owned();
     let mut chunks = response.bytes_stream();
