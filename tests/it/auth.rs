@@ -99,7 +99,7 @@ async fn contract_55_what_a_revoked_key_opened_ends() {
     let (key_id, secret) = new_key(&server, &[Scope::SessionsRead]).await;
     let (_, answer) = exchange(&server, &secret, &[("grant_type", "client_credentials")]).await;
     let token = answer["access_token"].as_str().unwrap().to_owned();
-    server.stop();
+    server.stop().await;
     server.restart().await;
     assert_eq!(
         get(&server, &token, "/v1/sessions").await.0,

@@ -124,7 +124,7 @@ async fn hard_h5_a_stop_ends_streams_and_the_queue_survives() {
         .send()
         .await
         .unwrap();
-    assert_eq!(server.stop(), Some(0));
+    assert_eq!(server.stop().await, Some(0));
     let body = stream.text().await.unwrap();
     assert!(
         body.contains(r#""reason":"shutdown""#) && body.contains(r#""reconnect":true"#),

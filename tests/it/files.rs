@@ -64,7 +64,7 @@ async fn hard_h11_a_long_output_is_cut_for_the_model_and_kept_whole() {
     assert_eq!(shown, sent);
 
     // It is still there for the next process, whole and in parts.
-    server.stop();
+    server.stop().await;
     server.restart().await;
     let path = format!("/v1/files/{}", file.id);
     let told: File = get(&server, &path, None).await.json().await.unwrap();
@@ -105,7 +105,7 @@ async fn hard_h11_a_long_output_is_cut_for_the_model_and_kept_whole() {
     server.client.delete_session(session_id, false).await.unwrap();
     assert_eq!(get(&server, &content, None).await.status(), 404);
     assert!(!folder.join(file.id.to_string()).exists());
-    server.stop();
+    server.stop().await;
     server.restart().await;
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0);
 }

@@ -9,6 +9,7 @@ mod contract;
 mod crash;
 mod files;
 mod runs;
+mod starting;
 mod stream;
 mod tidy;
 

@@ -32,6 +32,13 @@ impl TestServer {
 
     /// As [`TestServer::start`], with more lines at the end of the configuration, which is its section `server`.
     pub async fn start_with(program: &str, model: &ModelScript, more: &str) -> Self {
+        let mut server = Self::prepare(program, model, more);
+        server.restart().await;
+        server
+    }
+
+    /// A home and a workspace, and nothing that runs yet: [`TestServer::restart`] starts it.
+    pub fn prepare(program: &str, model: &ModelScript, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("home")).unwrap();
         std::fs::create_dir_all(folder.path().join("ws")).unwrap();
@@ -42,16 +49,14 @@ impl TestServer {
         std::fs::write(folder.path().join("home/config.yaml"), config).unwrap();
         let client = Client::new("http://127.0.0.1:1", None, None).unwrap();
         let (base_url, token) = (String::new(), String::new());
-        let mut server = Self {
+        Self {
             folder,
             program: program.into(),
             child: None,
             client,
             base_url,
             token,
-        };
-        server.restart().await;
-        server
+        }
     }
 
     /// The folder that tools work in.
@@ -59,7 +64,8 @@ impl TestServer {
         self.folder.path().join("ws").canonicalize().unwrap()
     }
 
-    fn home(&self) -> PathBuf {
+    /// Its home.
+    pub fn home(&self) -> PathBuf {
         self.folder.path().join("home")
     }
 
@@ -71,16 +77,26 @@ impl TestServer {
         }
     }
 
-    /// Tells the process to stop and waits; gives its exit code.
-    pub fn stop(&mut self) -> Option<i32> {
+    /// Tells the process to stop and waits; gives its exit code. The scripted model goes on meanwhile.
+    pub async fn stop(&mut self) -> Option<i32> {
         let mut child = self.child.take().unwrap();
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        child.wait().unwrap().code()
+        let waited = tokio::task::spawn_blocking(move || child.wait()).await;
+        waited.unwrap().unwrap().code()
     }
 
     /// Starts the process again in the same home.
     pub async fn restart(&mut self) {
+        self.spawn(None).await;
+    }
+
+    /// Starts the process with a credential that a person chose.
+    pub async fn start_with_token(&mut self, token: &str) {
+        self.spawn(Some(token)).await;
+    }
+
+    async fn spawn(&mut self, token: Option<&str>) {
         self.kill();
         drop(std::fs::remove_file(self.home().join("server.json")));
         let log = std::fs::OpenOptions::new()
@@ -88,21 +104,28 @@ impl TestServer {
             .append(true)
             .open(self.folder.path().join("log"))
             .unwrap();
-        let child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        command
+            .env_remove("TALARIA_TOKEN")
+            .envs(token.map(|token| ("TALARIA_TOKEN", token)));
+        let child = command
             .args(["serve", "--home"])
             .arg(self.home())
             .current_dir(self.workspace())
-            .env_remove("TALARIA_TOKEN")
             .stdin(Stdio::null())
             .stderr(log)
             .spawn()
             .unwrap();
         self.child = Some(child);
-        self.base_url = format!("http://{}", self.address().await);
-        self.token = std::fs::read_to_string(self.home().join("token"))
-            .unwrap()
-            .trim()
-            .to_owned();
+        let address = self.address().await.replace("0.0.0.0", "127.0.0.1");
+        self.base_url = format!("http://{address}");
+        self.token = match token {
+            Some(token) => token.to_owned(),
+            None => std::fs::read_to_string(self.home().join("token"))
+                .unwrap()
+                .trim()
+                .to_owned(),
+        };
         self.client = Client::new(&self.base_url, Some(self.token.clone()), None).unwrap();
         assert!(self.client.is_alive().await, "{}", self.log());
     }

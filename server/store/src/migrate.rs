@@ -1,5 +1,9 @@
 //! Brings the schema up to date before anything is served (I17).
 
+use std::fs::{DirBuilder, OpenOptions, Permissions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::{ConnectOptions as _, Connection as _};
 
@@ -10,6 +14,7 @@ static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
 /// Copies a database that has migrations to come, then runs them.
 pub(crate) async fn run(settings: &Settings) -> Result<()> {
     let existed = settings.path.exists();
+    make_private(&settings.path).map_err(|error| Error::Unavailable(error.to_string()))?;
     let mut connection = options(&settings.path).connect().await?;
     if existed && has_pending(&mut connection).await? {
         back_up(settings, &mut connection).await?;
@@ -20,6 +25,12 @@ pub(crate) async fn run(settings: &Settings) -> Result<()> {
         .map_err(to_error)?;
     connection.close().await?;
     Ok(())
+}
+
+/// The database is its owner's alone; the files that SQLite puts beside it get the same mode.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))
 }
 
 /// Whether the newest migration that this program knows is the newest that was run.
@@ -48,7 +59,8 @@ async fn has_pending(connection: &mut sqlx::SqliteConnection) -> Result<bool> {
 }
 
 async fn back_up(settings: &Settings, connection: &mut sqlx::SqliteConnection) -> Result<()> {
-    std::fs::create_dir_all(&settings.backups).map_err(|error| Error::Unavailable(error.to_string()))?;
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&settings.backups);
+    made.map_err(|error| Error::Unavailable(error.to_string()))?;
     let version: i64 = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
         .fetch_one(&mut *connection)
         .await?;
@@ -60,6 +72,7 @@ async fn back_up(settings: &Settings, connection: &mut sqlx::SqliteConnection) -
         .bind(copy.to_string_lossy())
         .execute(connection)
         .await?;
+    make_private(&copy).map_err(|error| Error::Unavailable(error.to_string()))?;
     tracing::info!("copied the database to {} before migrating it", copy.display());
     Ok(())
 }

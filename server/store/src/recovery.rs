@@ -40,18 +40,20 @@ impl Store {
             .await
     }
 
-    /// Marks that everything was written that was to be written.
+    /// Marks that everything was written that was to be written, and leaves the database as one file.
     pub async fn mark_stopped(&self) -> Result<()> {
-        self.writer
-            .write(Durability::Full, move |tx| {
-                Box::pin(async move {
-                    sqlx::query("UPDATE server_state SET stopped_cleanly = 1")
-                        .execute(&mut tx.connection)
-                        .await?;
-                    Ok(())
-                })
+        let marked = self.writer.write(Durability::Full, move |tx| {
+            Box::pin(async move {
+                sqlx::query("UPDATE server_state SET stopped_cleanly = 1")
+                    .execute(&mut tx.connection)
+                    .await?;
+                Ok(())
             })
-            .await
+        });
+        marked.await?;
+        self.readers.close().await;
+        self.writer.close().await;
+        Ok(())
     }
 
     /// Takes over every run whose owner is gone, and claims what waits in idle chains. Only before anything is served.

@@ -16,6 +16,7 @@ use talaria_domain::scope::TaskScope;
 use talaria_openapi::ids::SessionId;
 use talaria_openapi::time::Timestamp;
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use crate::wake::Wakeups;
 use crate::{Error, Result};
@@ -98,6 +99,8 @@ impl<T: Send> Job for WriteJob<T> {
 #[derive(Clone)]
 pub(crate) struct Writer {
     jobs: mpsc::Sender<Box<dyn Job>>,
+    closing: CancellationToken,
+    closed: CancellationToken,
 }
 
 impl Writer {
@@ -109,14 +112,20 @@ impl Writer {
     ) -> Result<Self> {
         let connection = options.connect().await?;
         let (jobs, waiting) = mpsc::channel(MAX_WAITING);
+        let (closing, closed) = (CancellationToken::new(), CancellationToken::new());
         let task = WriterTask {
             options,
             wakeups,
             clock,
             waiting,
+            closing: closing.clone(),
         };
-        scope.spawn(task.run(connection));
-        Ok(Self { jobs })
+        let ended = closed.clone().drop_guard();
+        scope.spawn(async move {
+            task.run(connection).await;
+            drop(ended);
+        });
+        Ok(Self { jobs, closing, closed })
     }
 
     /// Runs `work` in a transaction and answers after its commit.
@@ -141,18 +150,27 @@ impl Writer {
     }
 }
 
+impl Writer {
+    /// Takes no more jobs, does those it has, and closes its connection.
+    pub(crate) async fn close(&self) {
+        self.closing.cancel();
+        self.closed.cancelled().await;
+    }
+}
+
 struct WriterTask {
     options: SqliteConnectOptions,
     wakeups: Arc<Wakeups>,
     clock: SharedClock,
     waiting: mpsc::Receiver<Box<dyn Job>>,
+    closing: CancellationToken,
 }
 
 impl WriterTask {
     async fn run(mut self, connection: SqliteConnection) {
         let mut connection = Some(connection);
         let mut batch = Vec::new();
-        while self.waiting.recv_many(&mut batch, MAX_BATCH).await > 0 {
+        while self.next_batch(&mut batch).await > 0 {
             let open = match connection.take() {
                 Some(open) => Ok(open),
                 None => self.options.connect().await.map_err(Error::from),
@@ -169,6 +187,18 @@ impl WriterTask {
         if let Some(connection) = connection {
             // The database is whole either way; an orderly close only saves the next start some work.
             drop(connection.close().await);
+        }
+    }
+
+    /// Waits for jobs; none come once the writer is closed and has done what it had taken.
+    async fn next_batch(&mut self, batch: &mut Vec<Box<dyn Job>>) -> usize {
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled(), if !self.waiting.is_closed() => {
+                self.waiting.close();
+                self.waiting.recv_many(batch, MAX_BATCH).await
+            }
+            taken = self.waiting.recv_many(batch, MAX_BATCH) => taken,
         }
     }
 
