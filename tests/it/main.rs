@@ -7,6 +7,7 @@ mod border;
 mod client;
 mod contract;
 mod crash;
+mod disk;
 mod files;
 mod runs;
 mod starting;

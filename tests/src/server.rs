@@ -14,6 +14,7 @@ const START_PATIENCE: Duration = Duration::from_secs(20);
 /// A running server.
 pub struct TestServer {
     folder: tempfile::TempDir,
+    log_path: PathBuf,
     program: PathBuf,
     child: Option<Child>,
     /// Speaks to it as the person who owns the home.
@@ -50,6 +51,7 @@ impl TestServer {
         let client = Client::new("http://127.0.0.1:1", None, None).unwrap();
         let (base_url, token) = (String::new(), String::new());
         Self {
+            log_path: folder.path().join("log"),
             folder,
             program: program.into(),
             child: None,
@@ -88,23 +90,45 @@ impl TestServer {
 
     /// Starts the process again in the same home.
     pub async fn restart(&mut self) {
-        self.spawn(None).await;
+        let program = Command::new(&self.program);
+        self.spawn(program, None).await;
+    }
+
+    /// Starts the process with its home on a disk of its own of this size, which nobody else sees. What was in the home
+    /// is copied onto it. Needs Linux and `unshare`.
+    pub async fn start_on_small_disk(&mut self, size: &str) {
+        let script = r#"cp -r "$1" "$1.kept" && mount -t tmpfs -o size="$2" tmpfs "$1" && cp -r "$1.kept/." "$1/" &&
+            program="$3" && shift 3 && exec "$program" "$@""#;
+        let mut program = Command::new("unshare");
+        program
+            .args(["-rm", "sh", "-c", script, "sh"])
+            .arg(self.home())
+            .arg(size)
+            .arg(&self.program);
+        self.spawn(program, None).await;
+    }
+
+    /// Its home as its process sees it.
+    pub fn home_inside(&self) -> PathBuf {
+        let pid = self.child.as_ref().map(Child::id).unwrap();
+        let home = self.home();
+        PathBuf::from(format!("/proc/{pid}/root")).join(home.strip_prefix("/").unwrap())
     }
 
     /// Starts the process with a credential that a person chose.
     pub async fn start_with_token(&mut self, token: &str) {
-        self.spawn(Some(token)).await;
+        let program = Command::new(&self.program);
+        self.spawn(program, Some(token)).await;
     }
 
-    async fn spawn(&mut self, token: Option<&str>) {
+    async fn spawn(&mut self, mut command: Command, token: Option<&str>) {
         self.kill();
         drop(std::fs::remove_file(self.home().join("server.json")));
         let log = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
-            .open(self.folder.path().join("log"))
+            .open(&self.log_path)
             .unwrap();
-        let mut command = Command::new(&self.program);
         command
             .env_remove("TALARIA_TOKEN")
             .envs(token.map(|token| ("TALARIA_TOKEN", token)));
@@ -121,7 +145,7 @@ impl TestServer {
         self.base_url = format!("http://{address}");
         self.token = match token {
             Some(token) => token.to_owned(),
-            None => std::fs::read_to_string(self.home().join("token"))
+            None => std::fs::read_to_string(self.home_inside().join("token"))
                 .unwrap()
                 .trim()
                 .to_owned(),
@@ -133,7 +157,7 @@ impl TestServer {
     async fn address(&self) -> String {
         let until = Instant::now() + START_PATIENCE;
         loop {
-            let text = std::fs::read_to_string(self.home().join("server.json")).unwrap_or_default();
+            let text = std::fs::read_to_string(self.home_inside().join("server.json")).unwrap_or_default();
             if let Ok(file) = serde_json::from_str::<Value>(&text) {
                 return file["address"].as_str().unwrap().to_owned();
             }
@@ -142,9 +166,14 @@ impl TestServer {
         }
     }
 
+    /// Makes the server log to another file from its next start on.
+    pub fn log_to(&mut self, path: &Path) {
+        path.clone_into(&mut self.log_path);
+    }
+
     /// What the server has logged.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+        std::fs::read_to_string(&self.log_path).unwrap_or_default()
     }
 
     /// The path of its database.

@@ -11,7 +11,9 @@ pub(crate) fn start(filter: &str) {
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(is_terminal);
+        .with_ansi(is_terminal)
+        // It would complain to standard error, and panic when that is what can't be written: on a full disk, for example.
+        .log_internal_errors(false);
     // Somebody who has set a subscriber before keeps it.
     drop(subscriber.try_init());
 }

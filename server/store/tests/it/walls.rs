@@ -10,7 +10,8 @@ use talaria_text::search_query::SearchQuery;
 use crate::{active_run, new_run, open, session};
 
 fn assert_missing<T: std::fmt::Debug>(what: &str, found: Result<T>) {
-    assert!(matches!(found, Err(Error::NotFound)), "{what}: {found:?}");
+    let error = found.expect_err(what);
+    assert!(matches!(error, Error::NotFound), "{what}: {error:?}");
 }
 
 #[tokio::test]
