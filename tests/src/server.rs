@@ -173,7 +173,11 @@ impl TestServer {
 
     /// What the server has logged.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(&self.log_path).unwrap_or_default()
+        if self.log_path.is_file() {
+            std::fs::read_to_string(&self.log_path).unwrap_or_default()
+        } else {
+            String::new()
+        }
     }
 
     /// The path of its database.

@@ -10,7 +10,7 @@ use talaria_text::search_query::SearchQuery;
 use crate::{active_run, new_run, open, session};
 
 fn assert_missing<T: std::fmt::Debug>(what: &str, found: Result<T>) {
-    let error = found.expect_err(what);
+    let error = found.map(|found| format!("{found:?}")).unwrap_err();
     assert!(matches!(error, Error::NotFound), "{what}: {error:?}");
 }
 
