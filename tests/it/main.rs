@@ -9,6 +9,7 @@ mod contract;
 mod crash;
 mod disk;
 mod files;
+mod foreign;
 mod runs;
 mod starting;
 mod stream;

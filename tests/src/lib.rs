@@ -2,5 +2,6 @@
 //! request that it gets.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test support fails like a test")]
 
+pub mod bench;
 pub mod model_script;
 pub mod server;
