@@ -124,8 +124,9 @@ async fn run_client(program: PathBuf, arguments: Vec<String>) -> Vec<Understood>
 }
 
 fn foreign() -> PathBuf {
-    let folder = std::env::var_os("TALARIA_FOREIGN").unwrap_or_else(|| panic!("run `scripts/test --full`"));
-    repository().join(folder)
+    let folder = std::env::var_os("TALARIA_FOREIGN");
+    assert!(folder.is_some(), "run `scripts/test --full`, which installs the clients");
+    repository().join(folder.unwrap())
 }
 
 /// Every event once, in order, as it was sent; nothing that was never sent; and an end.
