@@ -125,7 +125,10 @@ async fn run_client(program: PathBuf, arguments: Vec<String>) -> Vec<Understood>
 
 fn foreign() -> PathBuf {
     let folder = std::env::var_os("TALARIA_FOREIGN");
-    assert!(folder.is_some(), "run `scripts/test --full`, which installs the clients");
+    assert!(
+        folder.is_some(),
+        "run `scripts/test --full`, which installs the clients"
+    );
     repository().join(folder.unwrap())
 }
 

@@ -1,7 +1,10 @@
 //! The chat-completions wire: OpenAI, OpenRouter, Ollama, llama.cpp, vLLM and many others, with their many liberties.
 
+mod calls;
+mod json;
 mod request;
 mod stream;
+mod thoughts;
 
 use std::time::{Duration, SystemTime};
 
@@ -92,7 +95,7 @@ impl OpenAiChat {
                 break;
             }
         }
-        let text = stream::error_text(&String::from_utf8_lossy(&body));
+        let text = json::error_text(&String::from_utf8_lossy(&body));
         Error {
             retry_after,
             ..self.error(Kind::Answered {

@@ -4,6 +4,9 @@ use serde_json::Value;
 use talaria_domain::model::ModelEvent;
 use talaria_openapi::messages::{FinishReason, Usage};
 
+use super::calls::Calls;
+use super::json::{error_value_text, parse};
+use super::thoughts::Thoughts;
 use crate::error::Kind;
 
 /// Longest answer.
@@ -16,26 +19,21 @@ type Events = Vec<Result<ModelEvent, Kind>>;
 pub struct Decoder {
     /// Bytes of a line that isn't whole yet.
     line: Vec<u8>,
+    /// Whether the last byte was a carriage return: a line feed after it ends the same line.
+    is_after_return: bool,
+    /// What the event that isn't whole yet is called.
+    name: String,
     /// The `data:` lines of an event that isn't whole yet.
     data: String,
     /// Whether any line of an event stream was seen; else the body may be one JSON document.
     is_stream: bool,
     body: Vec<u8>,
     total: usize,
-    calls: Vec<Call>,
+    calls: Calls,
+    thoughts: Thoughts,
     usage: Option<Usage>,
     finish: Option<FinishReason>,
     is_done: bool,
-}
-
-#[derive(Debug)]
-struct Call {
-    index: Option<u64>,
-    id: String,
-    name: String,
-    is_started: bool,
-    /// The arguments so far.
-    json: String,
 }
 
 impl Decoder {
@@ -53,8 +51,11 @@ impl Decoder {
             if self.is_done {
                 break;
             }
+            let is_second_half = std::mem::replace(&mut self.is_after_return, *byte == b'\r') && *byte == b'\n';
+            if is_second_half {
+                continue;
+            }
             if *byte == b'\n' || *byte == b'\r' {
-                // An empty line ends an event; of CRLF the second half is one too, and ends nothing any more.
                 let line = std::mem::take(&mut self.line);
                 self.take_line(&line, &mut events);
             } else {
@@ -110,7 +111,11 @@ impl Decoder {
                 }
                 self.data.push_str(&String::from_utf8_lossy(value));
             }
-            b"" | b"event" | b"id" | b"retry" => self.is_stream = true,
+            b"event" => {
+                self.is_stream = true;
+                self.name = String::from_utf8_lossy(value).trim().to_owned();
+            }
+            b"" | b"id" | b"retry" => self.is_stream = true,
             _ => {
                 self.body.extend_from_slice(line);
                 self.body.push(b'\n');
@@ -119,11 +124,12 @@ impl Decoder {
     }
 
     fn end_event(&mut self, events: &mut Events) {
-        let data = std::mem::take(&mut self.data);
-        match data.trim() {
-            "" => {}
-            "[DONE]" => self.end(events),
-            json => self.take_json(json, events),
+        let (name, data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
+        match (data.trim(), name.as_str()) {
+            ("", _) => {}
+            ("[DONE]", _) => self.end(events),
+            (data, "error") => self.take_error(&parse(data).unwrap_or_else(|| data.into()), events),
+            (json, _) => self.take_json(json, events),
         }
     }
 
@@ -148,19 +154,23 @@ impl Decoder {
         events.push(Err(kind));
     }
 
+    /// An error, as `{"error": …}` or bare.
+    fn take_error(&mut self, value: &Value, events: &mut Events) {
+        let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
+        let status = ["status", "code"]
+            .iter()
+            .find_map(|name| error.get(name)?.as_u64())
+            .and_then(|code| u16::try_from(code).ok());
+        let kind = Kind::Answered {
+            status: status.filter(|status| *status >= 400),
+            body: error_value_text(error),
+        };
+        self.fail(kind, events);
+    }
+
     fn take_chunk(&mut self, chunk: &Value, events: &mut Events) {
-        if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
-            let status = ["status", "code"]
-                .iter()
-                .find_map(|name| error.get(name)?.as_u64())
-                .and_then(|code| u16::try_from(code).ok());
-            return self.fail(
-                Kind::Answered {
-                    status: status.filter(|status| *status >= 400),
-                    body: error_value_text(error),
-                },
-                events,
-            );
+        if chunk.get("error").is_some_and(|error| !error.is_null()) {
+            return self.take_error(chunk, events);
         }
         if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
             self.usage = Some(read_usage(usage));
@@ -192,97 +202,29 @@ impl Decoder {
             Some(Value::Array(parts)) => parts.iter().filter_map(|part| part.get("text")?.as_str()).collect(),
             _ => String::new(),
         };
-        if !text.is_empty() {
-            events.push(Ok(ModelEvent::Text(text)));
+        events.extend(self.thoughts.take(&text).into_iter().map(Ok));
+        let calls = delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
+        let older = delta.get("function_call").filter(|call| call.is_object());
+        for call in calls.chain(older) {
+            // What was said before the call comes before it.
+            events.extend(self.thoughts.finish().map(Ok));
+            events.extend(self.calls.take(call).into_iter().map(Ok));
         }
-        for piece in delta.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
-            let function = piece.get("function").unwrap_or(&Value::Null);
-            self.take_call(
-                piece.get("index").and_then(Value::as_u64),
-                piece.get("id").and_then(Value::as_str),
-                function,
-                events,
-            );
-        }
-        if let Some(function) = delta.get("function_call").filter(|function| function.is_object()) {
-            self.take_call(Some(0), None, function, events);
-        }
-    }
-
-    fn take_call(&mut self, index: Option<u64>, id: Option<&str>, function: &Value, events: &mut Events) {
-        let id = id.filter(|id| !id.is_empty());
-        let name = function
-            .get("name")
-            .and_then(Value::as_str)
-            .filter(|name| !name.is_empty());
-        let at = self.call_of(index, id, name);
-        let Some(call) = self.calls.get_mut(at) else { return };
-        if let Some(name) = name.filter(|_| call.name.is_empty()) {
-            name.clone_into(&mut call.name);
-        }
-        let arguments = match function.get("arguments") {
-            Some(Value::String(text)) => text.clone(),
-            None | Some(Value::Null) => String::new(),
-            Some(value) => value.to_string(),
-        };
-        call.json.push_str(&arguments);
-        if call.name.is_empty() {
-            return;
-        }
-        let mut json = arguments;
-        if !call.is_started {
-            call.is_started = true;
-            // With what came before the name.
-            json.clone_from(&call.json);
-            events.push(Ok(ModelEvent::CallStarted {
-                index: at,
-                id: call.id.clone(),
-                name: call.name.clone(),
-            }));
-        }
-        if !json.is_empty() {
-            events.push(Ok(ModelEvent::CallArguments { index: at, json }));
-        }
-    }
-
-    /// Which call a piece belongs to. Some providers number all calls 0: a new id, or without ids a new name, is a new call.
-    /// Others repeat the name in every piece: it is the same call until its arguments are whole.
-    fn call_of(&mut self, index: Option<u64>, id: Option<&str>, name: Option<&str>) -> usize {
-        let same_index = |call: &Call| index.is_none() || call.index.is_none() || call.index == index;
-        let known = match (id, index) {
-            (Some(id), _) => self.calls.iter().rposition(|call| call.id == id && same_index(call)),
-            (None, Some(index)) => self.calls.iter().rposition(|call| call.index == Some(index)),
-            (None, None) => self.calls.len().checked_sub(1),
-        };
-        let goes_on = |call: &Call| {
-            let is_whole = serde_json::from_str::<Value>(&call.json).is_ok();
-            id.is_some() || !call.is_started || name.is_none_or(|name| name == call.name && !is_whole)
-        };
-        known
-            .filter(|at| self.calls.get(*at).is_some_and(goes_on))
-            .unwrap_or_else(|| {
-                let made_up = || format!("call_{}", talaria_openapi::ids::MessageId::new().ulid());
-                let id = id.map_or_else(made_up, str::to_owned);
-                self.calls.push(Call {
-                    index,
-                    id,
-                    name: String::new(),
-                    is_started: false,
-                    json: String::new(),
-                });
-                self.calls.len() - 1
-            })
     }
 
     fn end(&mut self, events: &mut Events) {
         let Some(finish) = self.finish else {
             return self.fail(Kind::Malformed("it ended without saying why".to_owned()), events);
         };
+        if self.calls.any_nameless() {
+            return self.fail(Kind::Malformed("it calls a tool without naming it".to_owned()), events);
+        }
         self.is_done = true;
+        events.extend(self.thoughts.finish().map(Ok));
         if let Some(usage) = self.usage {
             events.push(Ok(ModelEvent::Usage(usage)));
         }
-        let has_calls = self.calls.iter().any(|call| call.is_started);
+        let has_calls = self.calls.any();
         let finish = match finish {
             FinishReason::Stop if has_calls => FinishReason::ToolCalls,
             FinishReason::ToolCalls if !has_calls => FinishReason::Stop,
@@ -312,68 +254,5 @@ fn read_usage(usage: &Value) -> Usage {
             .and_then(Value::as_f64)
             .filter(|cost| cost.is_finite() && *cost >= 0.0)
             .unwrap_or(0.0),
-    }
-}
-
-/// JSON, also where it holds half a surrogate pair, which strict readers refuse: it becomes U+FFFD.
-fn parse(json: &str) -> Option<Value> {
-    serde_json::from_str(json)
-        .ok()
-        .or_else(|| serde_json::from_str(&without_lone_surrogates(json)).ok())
-}
-
-fn without_lone_surrogates(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    let mut rest = json;
-    while let Some((before, after)) = rest.split_once('\\') {
-        out.push_str(before);
-        let unit = |text: &str| {
-            let hex = text.strip_prefix('u').and_then(|text| text.get(..4))?;
-            u16::from_str_radix(hex, 16).ok()
-        };
-        let second = after.get(5..).and_then(|text| text.strip_prefix('\\')).and_then(unit);
-        match (unit(after), second) {
-            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => {
-                out.push('\\');
-                out.push_str(after.get(..11).unwrap_or(after));
-                rest = after.get(11..).unwrap_or_default();
-            }
-            (Some(0xd800..=0xdfff), _) => {
-                out.push_str("\\ufffd");
-                rest = after.get(5..).unwrap_or_default();
-            }
-            _ => {
-                // The escaped letter goes with its backslash: `\\u` is no escape of a unit.
-                let letter = after.chars().next();
-                out.push('\\');
-                out.extend(letter);
-                rest = after.get(letter.map_or(0, char::len_utf8)..).unwrap_or_default();
-            }
-        }
-    }
-    out.push_str(rest);
-    out
-}
-
-/// What an error says, from a body of any shape.
-pub(super) fn error_text(body: &str) -> String {
-    match parse(body) {
-        Some(value) => error_value_text(value.get("error").unwrap_or(&value)),
-        None => body.to_owned(),
-    }
-}
-
-fn error_value_text(error: &Value) -> String {
-    if let Some(text) = error.as_str() {
-        return text.to_owned();
-    }
-    let field = |name: &str| error.get(name).and_then(Value::as_str);
-    let mut parts: Vec<&str> = ["type", "code", "message"].into_iter().filter_map(field).collect();
-    // OpenRouter hides what the provider behind it says one level deeper.
-    parts.extend(error.pointer("/metadata/raw").and_then(Value::as_str));
-    if parts.is_empty() {
-        error.to_string()
-    } else {
-        parts.join(": ")
     }
 }

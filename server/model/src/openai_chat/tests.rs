@@ -201,6 +201,42 @@ fn samples() -> Vec<(String, Vec<&'static str>)> {
             ),
             vec!["text x", "Ok(Finished(Length))"],
         ),
+        // Thoughts in the text; only at its beginning.
+        (
+            format!(
+                "{}{}{stop}{done}",
+                chunk(r#"{"content":"<thi"}"#, "null"),
+                chunk(r#"{"content":"nk>hm</think>\n\nSo <think>"}"#, "null")
+            ),
+            vec!["reasoning hm", "text So <think>", finished],
+        ),
+        // One event over several lines, with both line ends.
+        (
+            "data: {\"choices\":[{\"delta\":\r\ndata: {\"content\":\"a\"},\r\ndata: \"finish_reason\":\"stop\"}]}\r\n\r\ndata: [DONE]\r\n\r\n".to_owned(),
+            vec!["text a", finished],
+        ),
+        (format!("{hi}{stop}{done}").replace('\n', "\r"), vec!["text Grüß 🙂", finished]),
+        // Errors by the name of their event, with and without a field for them, and as bare text.
+        (
+            format!("{hi}event: error\ndata: {{\"message\":\"out of memory\"}}\n\n"),
+            vec!["text Grüß 🙂", r#"Err(Answered { status: None, body: "out of memory" })"#],
+        ),
+        (
+            format!("{hi}event: error\ndata: upstream is gone\n\n"),
+            vec!["text Grüß 🙂", r#"Err(Answered { status: None, body: "upstream is gone" })"#],
+        ),
+        (
+            format!("{hi}data: {{\"error\":\"quota\"}}\n\n"),
+            vec!["text Grüß 🙂", r#"Err(Answered { status: None, body: "quota" })"#],
+        ),
+        // A call of nothing is not dropped in silence.
+        (
+            format!(
+                "{}{stop}{done}",
+                chunk(r#"{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{}"}}]}"#, "null")
+            ),
+            vec![r#"Err(Malformed("it calls a tool without naming it"))"#],
+        ),
     ]
 }
 
@@ -236,7 +272,7 @@ proptest! {
     }
 
     #[test]
-    fn a_garbled_stream_ends_once(which in 0_usize..18, at in 0_usize..400, byte: u8) {
+    fn a_garbled_stream_ends_once(which in 0..samples().len(), at in 0_usize..400, byte: u8) {
         let (sample, _) = samples().swap_remove(which);
         let mut bytes = sample.into_bytes();
         let at = at % bytes.len();
