@@ -64,7 +64,10 @@ pub(crate) async fn choose(loaded: &Loaded) -> (Models, ModelInfo) {
             .or_insert_with(|| client(&name, &provider(&found.base_url, None)));
         return (
             Models::new(clients),
-            info(format!("{name}/{}", found.model), "found on this host"),
+            ModelInfo {
+                context_length: found.context_length,
+                ..info(format!("{name}/{}", found.model), "found on this host")
+            },
         );
     }
     (Models::new(clients), info("demo/demo".to_owned(), "built-in demo"))

@@ -27,8 +27,37 @@ const TABLE: &[Row] = &[
         reason: FailureReason::ContentPolicy,
         example: "Your request was flagged by our safety system",
     },
+    // Before the rows whose words a parameter's name can hold.
     Row {
-        statuses: &[402, 403, 429, 0],
+        statuses: &[400, 422, 0],
+        phrases: &[
+            "unsupported parameter",
+            "unknown parameter",
+            "unrecognized request argument",
+            "unsupported value",
+            "extra inputs are not permitted",
+        ],
+        reason: FailureReason::BadRequest,
+        example: "Unsupported parameter: 'max_tokens' can't be used with this model's context window",
+    },
+    // A quota that fills up again by itself is a rate, whatever else the text says of plans and billing.
+    Row {
+        statuses: &[429],
+        phrases: &[
+            "per minute",
+            "per second",
+            "per hour",
+            "per day",
+            "perminute",
+            "perday",
+            "retry in",
+            "try again in",
+        ],
+        reason: FailureReason::RateLimited,
+        example: "You exceeded your current quota, please check your plan. Please retry in 23.4s",
+    },
+    Row {
+        statuses: &[400, 402, 403, 429, 0],
         phrases: &[
             "insufficient_quota",
             "exceeded your current quota",
@@ -63,6 +92,10 @@ const TABLE: &[Row] = &[
             "reduce the length",
             "input is too long",
             "max_model_len",
+            "max_new_tokens` must be",
+            "maximum prompt length",
+            "exceeds the maximum number of tokens",
+            "range of input length should be",
             "上下文长度",
             "超过最大长度",
         ],
@@ -156,7 +189,8 @@ fn answered(status: Option<u16>, body: &str) -> FailureReason {
         429 => FailureReason::RateLimited,
         503 | 529 => FailureReason::Overloaded,
         500..=599 => FailureReason::ServerError,
-        400..=499 => FailureReason::BadRequest,
+        // A redirect isn't followed: the address in the configuration is wrong.
+        300..=499 => FailureReason::BadRequest,
         _ => FailureReason::Unknown,
     }
 }
@@ -198,15 +232,17 @@ pub(crate) fn flags(reason: FailureReason) -> FailureFlags {
     }
 }
 
-/// What a person can do, as the end of a message.
-pub(crate) fn advice(reason: FailureReason) -> &'static str {
-    match reason {
+/// What a person can do, as the end of a message about this model.
+pub(crate) fn advice(reason: FailureReason, model: &str) -> String {
+    let fixed = match reason {
         FailureReason::Auth => ". Check `api_key` of this provider in config.yaml",
         FailureReason::Billing => ". Add credit there, or use another provider",
         FailureReason::ContextOverflow | FailureReason::PayloadTooLarge => {
             ". The conversation is too long for this model: begin a new session"
         }
-        FailureReason::ModelNotFound => ". Check `model` in config.yaml",
+        FailureReason::ModelNotFound => {
+            return format!(". Check that it has the model `{model}`, and `model` in config.yaml");
+        }
         FailureReason::Certificate => ". Check the provider's address and the host's clock and certificates",
         FailureReason::Network => ". Check `base_url` of this provider and the network",
         FailureReason::RateLimited
@@ -217,7 +253,8 @@ pub(crate) fn advice(reason: FailureReason) -> &'static str {
         | FailureReason::ContentPolicy
         | FailureReason::BadRequest
         | FailureReason::Unknown => "",
-    }
+    };
+    fixed.to_owned()
 }
 
 #[cfg(test)]
@@ -241,6 +278,75 @@ mod tests {
                 .find(|status| ![0, 402].contains(status))
                 .unwrap_or(400);
             assert_eq!(classify(status, row.example), row.reason, "{}", row.example);
+        }
+    }
+
+    /// What providers were seen to say; the words that decide stand among others that could mislead.
+    #[test]
+    fn row_r3_bodies_of_providers() {
+        use FailureReason::{Auth, BadRequest, Billing, ContextOverflow, ModelNotFound, Overloaded, RateLimited};
+        for (status, body, expected) in [
+            (
+                400,
+                "Your credit balance is too low to access the API. Go to Plans & Billing",
+                Billing,
+            ),
+            (
+                429,
+                "insufficient_quota: You exceeded your current quota, please check your plan and billing",
+                Billing,
+            ),
+            (
+                429,
+                "Quota exceeded for metric: GenerateRequestsPerMinutePerProject",
+                RateLimited,
+            ),
+            (
+                429,
+                "Rate limit reached for tokens per min. Please try again in 6ms",
+                RateLimited,
+            ),
+            (
+                400,
+                "Unsupported parameter: 'context window' is not supported with this model",
+                BadRequest,
+            ),
+            (
+                400,
+                "the request exceeds the available context size (8192 tokens), try increasing it",
+                ContextOverflow,
+            ),
+            (
+                400,
+                "This endpoint's maximum context length is 131072 tokens. However, you requested 140000",
+                ContextOverflow,
+            ),
+            (
+                400,
+                "Trying to keep the first 9000 tokens when the model is loaded with context length of only 4096",
+                ContextOverflow,
+            ),
+            (
+                400,
+                "Please reduce the length of the messages or completion",
+                ContextOverflow,
+            ),
+            (
+                400,
+                "The input token count (1200000) exceeds the maximum number of tokens allowed",
+                ContextOverflow,
+            ),
+            (500, "input is too long for requested model", ContextOverflow),
+            (404, "model \"qwen9\" not found, try pulling it first", ModelNotFound),
+            (400, "nosuch/model is not a valid model ID", ModelNotFound),
+            (403, "API key is invalid or unauthorized", Auth),
+            (
+                503,
+                "The engine is currently overloaded, please try again later",
+                Overloaded,
+            ),
+        ] {
+            assert_eq!(classify(status, body), expected, "{status} {body}");
         }
     }
 

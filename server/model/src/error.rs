@@ -28,12 +28,14 @@ pub enum Kind {
 
 /// A failed request to a provider.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{provider}: {kind:?}")]
+#[error("{provider}/{model}: {kind:?}")]
 pub struct Error {
     /// What happened.
     pub kind: Kind,
     /// The provider's name.
     pub provider: String,
+    /// The model that was asked for.
+    pub model: String,
     /// How long it asks to wait.
     pub retry_after: Option<Duration>,
 }
@@ -43,7 +45,7 @@ impl Error {
     #[must_use]
     pub fn classify(&self) -> ModelError {
         let reason = classify::reason(&self.kind);
-        let provider = &self.provider;
+        let provider = format!("{} ({})", self.provider, self.model);
         let what = match &self.kind {
             Kind::Answered {
                 status: Some(status),
@@ -62,7 +64,7 @@ impl Error {
         ModelError {
             reason,
             flags: classify::flags(reason),
-            message: format!("{what}{}", classify::advice(reason)),
+            message: format!("{what}{}", classify::advice(reason, &self.model)),
             provider_status,
             retry_after: self.retry_after,
         }

@@ -6,6 +6,7 @@ mod request;
 mod stream;
 mod thoughts;
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -22,6 +23,8 @@ pub use stream::Decoder;
 
 /// Longest error body that is read.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
+/// How long a provider may take to say what is wrong, once it has refused.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest text of a provider that is shown.
 const MAX_SHOWN_CHARS: usize = 300;
 /// How long a provider may take for its first event: it may have to load the model and read the whole prompt.
@@ -45,26 +48,38 @@ pub struct ProviderConfig {
 /// Speaks to one provider.
 #[derive(Debug, Clone)]
 pub struct OpenAiChat {
-    config: ProviderConfig,
+    config: Arc<ProviderConfig>,
 }
 
 impl OpenAiChat {
     /// A client of this provider. Nothing is sent or built before the first request.
     #[must_use]
     pub fn new(config: ProviderConfig) -> Self {
+        let config = Arc::new(config);
         Self { config }
     }
+}
 
+/// One request: whom is asked, for errors.
+#[derive(Debug)]
+struct Asked {
+    config: Arc<ProviderConfig>,
+    model: String,
+}
+
+impl Asked {
     fn error(&self, kind: Kind) -> Error {
         Error {
             kind,
             provider: self.config.name.clone(),
+            model: self.model.clone(),
             retry_after: None,
         }
     }
 
     async fn send(&self, request: &ModelRequest) -> Result<Response, Error> {
-        let client = http_client::client().map_err(|error| self.error(Kind::Network(error)))?;
+        let client =
+            http_client::client_for(&self.config.base_url).map_err(|error| self.error(Kind::Network(error)))?;
         let url = format!("{}/chat/completions", self.config.base_url.trim_end_matches('/'));
         let mut post = client
             .post(url)
@@ -88,13 +103,9 @@ impl OpenAiChat {
         let status = response.status().as_u16();
         let retry_after = retry_after(response.headers());
         let mut body = Vec::new();
-        let mut chunks = response.bytes_stream();
-        while let Some(Ok(chunk)) = chunks.next().await {
-            body.extend_from_slice(&chunk);
-            if body.len() > MAX_ERROR_BYTES {
-                break;
-            }
-        }
+        // What came until then is enough to tell.
+        let patience = ERROR_BODY_TIMEOUT.min(self.config.idle_timeout);
+        drop(tokio::time::timeout(patience, read_up_to(response, MAX_ERROR_BYTES, &mut body)).await);
         let text = json::error_text(&String::from_utf8_lossy(&body));
         Error {
             retry_after,
@@ -141,12 +152,26 @@ impl OpenAiChat {
     }
 }
 
+/// Reads a body until it ends, breaks, or is long enough.
+async fn read_up_to(mut response: Response, limit: usize, body: &mut Vec<u8>) {
+    while let Ok(Some(chunk)) = response.chunk().await {
+        body.extend_from_slice(&chunk);
+        if body.len() >= limit {
+            return;
+        }
+    }
+}
+
 #[async_trait]
 impl ModelClient for OpenAiChat {
     async fn stream(&self, request: ModelRequest) -> Result<ModelStream, ModelError> {
-        let response = self.send(&request).await.map_err(|error| error.classify())?;
+        let asked = Asked {
+            config: Arc::clone(&self.config),
+            model: request.model.clone(),
+        };
+        let response = asked.send(&request).await.map_err(|error| error.classify())?;
         let reader = Reader {
-            client: self.clone(),
+            asked,
             response,
             decoder: Decoder::default(),
             ready: Vec::new().into_iter(),
@@ -158,7 +183,7 @@ impl ModelClient for OpenAiChat {
 }
 
 struct Reader {
-    client: OpenAiChat,
+    asked: Asked,
     response: Response,
     decoder: Decoder,
     ready: std::vec::IntoIter<Result<ModelEvent, Kind>>,
@@ -192,7 +217,7 @@ impl Reader {
     /// Reads until the decoder has something. The clock runs until a real event: comments don't set it back.
     async fn fill(&mut self) -> Result<(), ModelError> {
         let patience = if self.has_spoken {
-            self.client.config.idle_timeout
+            self.asked.config.idle_timeout
         } else {
             FIRST_EVENT_TIMEOUT
         };
@@ -204,7 +229,7 @@ impl Reader {
                 // However it ends: the answer is whole when the provider has said so.
                 Ok(Ok(None)) => self.close(),
                 Ok(Err(_)) | Err(_) if self.decoder.has_finished() => self.close(),
-                Ok(Err(error)) => return Err(self.client.network(&error).classify()),
+                Ok(Err(error)) => return Err(self.asked.network(&error).classify()),
                 Err(_) => return Err(self.failure(Kind::Idle(patience))),
             };
             if !events.is_empty() || self.is_over {
@@ -223,11 +248,11 @@ impl Reader {
         let kind = match kind {
             Kind::Answered { status, body } => Kind::Answered {
                 status,
-                body: self.client.shown(&body),
+                body: self.asked.shown(&body),
             },
             other => other,
         };
-        self.client.error(kind).classify()
+        self.asked.error(kind).classify()
     }
 }
 

@@ -380,6 +380,14 @@ async fn refusals_are_classified_and_hold_no_key() {
         (FailureReason::RateLimited, Some(Duration::from_secs(7)))
     );
 
+    const MISSING: &str = "HTTP/1.1 404 No\r\ncontent-length: 21\r\nconnection: close\r\n\r\nno such thing as that";
+    let (client, _) = provider(MISSING, |_| Box::pin(async {})).await;
+    let error = outcome(&client).await.unwrap_err();
+    assert_eq!(error.reason, FailureReason::ModelNotFound);
+    for part in ["test (m)", "404", "no such thing", "the model `m`", "config.yaml"] {
+        assert!(error.message.contains(part), "{part} is not in: {}", error.message);
+    }
+
     const REFUSED: &str =
         "HTTP/1.1 401 No\r\ncontent-length: 34\r\nconnection: close\r\n\r\nIncorrect key: sk-very-secret-key!";
     let (client, _) = provider(REFUSED, |_| Box::pin(async {})).await;
@@ -390,6 +398,41 @@ async fn refusals_are_classified_and_hold_no_key() {
         "{}",
         error.message
     );
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed_with_the_key() {
+    let (elsewhere, stolen) = provider(HEAD, |_| Box::pin(async {})).await;
+    let moved = format!(
+        "HTTP/1.1 307 Moved\r\nlocation: {}/chat/completions\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+        elsewhere.config.base_url
+    );
+    let (client, _) = provider(Box::leak(moved.into_boxed_str()), |_| Box::pin(async {})).await;
+    let error = outcome(&client).await.unwrap_err();
+    assert!(!error.flags.retryable && error.message.contains("307"), "{error:?}");
+    assert!(!stolen.is_finished(), "nobody else was asked");
+    stolen.abort();
+}
+
+#[tokio::test]
+async fn a_refusal_that_never_ends_is_read_for_a_moment_only() {
+    const SLOW: &str = "HTTP/1.1 500 No\r\ncontent-length: 999999\r\n\r\nthe disk is full";
+    let (client, served) = provider(SLOW, |mut socket| {
+        Box::pin(async move {
+            let mut rest = [0; 16];
+            assert_eq!(socket.read(&mut rest).await.unwrap_or(0), 0, "the client hangs up");
+        })
+    })
+    .await;
+    let error = tokio::time::timeout(ERROR_BODY_TIMEOUT * 2, outcome(&client))
+        .await
+        .unwrap()
+        .unwrap_err();
+    assert!(
+        error.reason == FailureReason::ServerError && error.message.contains("the disk is full"),
+        "{error:?}"
+    );
+    served.await.unwrap();
 }
 
 #[tokio::test]
