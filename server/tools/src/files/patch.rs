@@ -4,28 +4,22 @@
 //! It must be found exactly once, unless all are to be replaced. Line ends of the file are kept.
 
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::json;
 use similar::TextDiff;
-use talaria_domain::tool::{Arguments, Effect, Parallelism, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use talaria_domain::tool::{Effect, Parallelism, ToolSpec};
 use talaria_openapi::tools::Risk;
 
-use super::{open, path_argument, respond, write_atomically};
-use crate::arguments::{preview, read};
-use crate::paths::{self, DeniedPaths};
+use super::frame::{FileTool, Place};
+use super::{open, write};
 
-pub(crate) struct Patch {
-    spec: ToolSpec,
-    denied: Arc<DeniedPaths>,
-}
+pub(crate) struct Patch;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+pub(crate) struct Wanted {
     path: String,
     old_string: String,
     new_string: String,
@@ -33,9 +27,11 @@ struct Wanted {
     replace_all: bool,
 }
 
-impl Patch {
-    pub(crate) fn new(denied: Arc<DeniedPaths>) -> Self {
-        let spec = ToolSpec {
+impl FileTool for Patch {
+    type Wanted = Wanted;
+
+    fn spec() -> ToolSpec {
+        ToolSpec {
             name: "patch",
             description: "Replace a passage of a text file. `old_string` must stand in the file exactly once: give enough \
                           lines around the change, or set `replace_all`. The answer is the change as a diff.",
@@ -54,33 +50,11 @@ impl Patch {
             risk: Risk::Low,
             effect: Effect::Writes,
             parallelism: Parallelism::ByPath,
-        };
-        Self { spec, denied }
-    }
-}
-
-#[async_trait]
-impl Tool for Patch {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
+        }
     }
 
-    fn preview(&self, arguments: &Arguments) -> String {
-        preview(arguments, "path")
-    }
-
-    fn paths(&self, arguments: &Arguments, context: &ToolContext) -> Option<Vec<PathBuf>> {
-        path_argument(arguments, context, &self.denied)
-    }
-
-    async fn run(&self, arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let wanted: Wanted = read(arguments)?;
-        let path = paths::resolve(&wanted.path, &context.workspace, &self.denied).map_err(respond)?;
-        let changed = tokio::task::spawn_blocking(move || change_file(&path, &wanted)).await;
-        changed
-            .map_err(|error| ToolError::Fatal(error.into()))?
-            .map(ToolOutput::ok)
-            .map_err(ToolError::Respond)
+    fn work(wanted: Wanted, place: &Place) -> Result<String, String> {
+        change_file(&place.resolve(&wanted.path)?, &wanted)
     }
 }
 
@@ -103,7 +77,7 @@ fn change_file(path: &Path, wanted: &Wanted) -> Result<String, String> {
     } else {
         after.clone()
     };
-    write_atomically(path, written.as_bytes()).map_err(failed)?;
+    write::write_file(path, written.as_bytes()).map_err(failed)?;
     let diff = TextDiff::from_lines(text.as_str(), after.as_str());
     Ok(diff
         .unified_diff()

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use globset::{GlobBuilder, GlobMatcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::sinks::Lossy;
@@ -12,26 +11,22 @@ use grep_searcher::{BinaryDetection, SearcherBuilder};
 use ignore::WalkBuilder;
 use serde::Deserialize;
 use serde_json::json;
-use talaria_domain::tool::{Arguments, Effect, Parallelism, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use talaria_domain::tool::{Arguments, Effect, Parallelism, ToolSpec};
 use talaria_openapi::tools::Risk;
 
-use super::respond;
-use crate::arguments::{number, preview, read};
-use crate::paths::{self, DeniedPaths};
+use super::frame::{FileTool, Place};
+use crate::arguments::{number, preview};
 
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 200;
 const MAX_LINE_CHARS: usize = 500;
 const MAX_TIME: Duration = Duration::from_secs(20);
 
-pub(crate) struct SearchFiles {
-    spec: ToolSpec,
-    denied: Arc<DeniedPaths>,
-}
+pub(crate) struct SearchFiles;
 
 #[derive(Deserialize, Default, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-enum Target {
+pub(crate) enum Target {
     #[default]
     Content,
     Files,
@@ -39,7 +34,7 @@ enum Target {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+pub(crate) struct Wanted {
     pattern: String,
     #[serde(default)]
     target: Target,
@@ -53,9 +48,11 @@ struct Wanted {
     offset: Option<usize>,
 }
 
-impl SearchFiles {
-    pub(crate) fn new(denied: Arc<DeniedPaths>) -> Self {
-        let spec = ToolSpec {
+impl FileTool for SearchFiles {
+    type Wanted = Wanted;
+
+    fn spec() -> ToolSpec {
+        ToolSpec {
             name: "search_files",
             description: "Find text in the files of the workspace (target `content`, a regular expression), or files by \
                           name (target `files`, a pattern such as `*.rs` or a part of the name). Files that git ignores \
@@ -77,31 +74,15 @@ impl SearchFiles {
             risk: Risk::Low,
             effect: Effect::ReadOnly,
             parallelism: Parallelism::Safe,
-        };
-        Self { spec, denied }
-    }
-}
-
-#[async_trait]
-impl Tool for SearchFiles {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
+        }
     }
 
-    fn preview(&self, arguments: &Arguments) -> String {
+    fn preview(arguments: &Arguments) -> String {
         preview(arguments, "pattern")
     }
 
-    async fn run(&self, arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let wanted: Wanted = read(arguments)?;
-        let root =
-            paths::resolve(wanted.path.as_deref().unwrap_or("."), &context.workspace, &self.denied).map_err(respond)?;
-        let (context, denied) = (context.clone(), Arc::clone(&self.denied));
-        let found = tokio::task::spawn_blocking(move || search(&root, &wanted, &context, &denied)).await;
-        found
-            .map_err(|error| ToolError::Fatal(error.into()))?
-            .map(ToolOutput::ok)
-            .map_err(ToolError::Respond)
+    fn work(wanted: Wanted, place: &Place) -> Result<String, String> {
+        search(&place.resolve(wanted.path.as_deref().unwrap_or("."))?, &wanted, place)
     }
 }
 
@@ -129,7 +110,7 @@ impl Found {
     }
 }
 
-fn search(root: &Path, wanted: &Wanted, context: &ToolContext, denied: &Arc<DeniedPaths>) -> Result<String, String> {
+fn search(root: &Path, wanted: &Wanted, place: &Place) -> Result<String, String> {
     let begun = Instant::now();
     let by_name = wanted.file_glob.as_deref().map(glob).transpose()?;
     let skip = wanted.offset.unwrap_or(0);
@@ -142,15 +123,15 @@ fn search(root: &Path, wanted: &Wanted, context: &ToolContext, denied: &Arc<Deni
     let (matcher, is_literal) = content_matcher(&wanted.pattern)?;
     let named = name_matcher(&wanted.pattern);
     let mut note = "";
-    for path in files(root, &context.workspace, denied) {
-        if context.cancel.is_cancelled() {
+    for path in files(root, place) {
+        if place.cancel.is_cancelled() {
             return Err("the search was stopped".to_owned());
         }
         if begun.elapsed() > MAX_TIME {
             note = "\n(stopped after 20 seconds: search in a smaller folder)";
             break;
         }
-        let shown = paths::shown(&path, &context.workspace);
+        let shown = place.shown(&path);
         if by_name.as_ref().is_some_and(|glob| !is_named(glob, Path::new(&shown))) {
             continue;
         }
@@ -178,8 +159,8 @@ fn search(root: &Path, wanted: &Wanted, context: &ToolContext, denied: &Arc<Deni
 }
 
 /// The files to look at, in a stable order; links are not followed.
-fn files(root: &Path, workspace: &Arc<Path>, denied: &Arc<DeniedPaths>) -> impl Iterator<Item = PathBuf> {
-    let (workspace, denied) = (Arc::clone(workspace), Arc::clone(denied));
+fn files(root: &Path, place: &Place) -> impl Iterator<Item = PathBuf> + use<> {
+    let (workspace, denied) = (Arc::clone(&place.workspace), Arc::clone(&place.denied));
     let walk = WalkBuilder::new(root)
         .follow_links(false)
         .require_git(false)
