@@ -12,9 +12,10 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// Writes `content` to a new file in the folder of `path`, with the permissions of what is there already.
-    pub(crate) fn new(path: &Path, content: &[u8]) -> Result<Self> {
-        let permissions = replaceable(path)?.map(|metadata| metadata.permissions());
+    /// Writes `content` to a new file in the folder of `path`, with the permissions of the file `like`, if that exists.
+    pub(crate) fn new(path: &Path, content: &[u8], like: &Path) -> Result<Self> {
+        replaceable(path)?;
+        let permissions = replaceable(like)?.map(|metadata| metadata.permissions());
         let fresh = folder_of(path)?.join(format!(".talaria-{}", talaria_openapi::ids::FileId::new()));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -108,7 +109,7 @@ pub(crate) fn remove_folders(made: &[PathBuf]) {
 /// Makes missing folders and puts a whole file in place; answers which folders were made.
 pub(crate) fn write_file(path: &Path, content: &[u8]) -> Result<Vec<PathBuf>> {
     let made = make_folders(path)?;
-    match Staged::new(path, content).and_then(Staged::put) {
+    match Staged::new(path, content, path).and_then(Staged::put) {
         Ok(()) => Ok(made),
         Err(error) => {
             remove_folders(&made);

@@ -22,11 +22,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_arguments_break_a_tool(values in prop::collection::vec(any_json(), 8)) {
+    fn no_arguments_break_a_tool(values in prop::collection::vec(any_json(), 9)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let bench = bench();
-            let names = ["path", "content", "old_string", "new_string", "pattern", "limit", "offset", "todos"];
+            let names = ["path", "content", "old_string", "new_string", "pattern", "limit", "offset", "todos", "patch"];
             let arguments = names.into_iter().map(str::to_owned).zip(values).collect();
             for tool in bench.tools.iter() {
                 tool.preview(&arguments);

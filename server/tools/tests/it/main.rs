@@ -7,6 +7,7 @@
 
 mod arguments;
 mod files;
+mod patch;
 mod paths;
 mod search;
 mod todo;
@@ -62,6 +63,18 @@ impl Bench {
             Err(ToolError::Respond(text)) => Err(text),
             Err(ToolError::Fatal(error)) => panic!("{error}"),
         }
+    }
+
+    /// Writes a file of the workspace, with its folders.
+    fn put(&self, name: &str, text: &str) {
+        let path = self.path("ws").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// The text of a file of the workspace.
+    fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path("ws").join(name)).unwrap()
     }
 
     fn path(&self, name: &str) -> std::path::PathBuf {
