@@ -28,20 +28,25 @@ pub(crate) fn tools(denied: Arc<DeniedPaths>) -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-/// A regular file of bearable size, opened without following a link that was put there since.
-fn open(path: &Path) -> std::io::Result<std::fs::File> {
+/// A regular file, opened without following a link that was put there since.
+fn open_any_size(path: &Path) -> std::io::Result<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).unwrap_or(0);
     let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
+    if !file.metadata()?.is_file() {
         return Err(std::io::Error::other("it is not a regular file"));
     }
-    if metadata.len() > MAX_FILE_BYTES {
+    Ok(file)
+}
+
+/// A regular file of bearable size.
+fn open(path: &Path) -> std::io::Result<std::fs::File> {
+    let file = open_any_size(path)?;
+    let bytes = file.metadata()?.len();
+    if bytes > MAX_FILE_BYTES {
         return Err(std::io::Error::other(format!(
-            "it has {} bytes, more than can be read ({MAX_FILE_BYTES})",
-            metadata.len()
+            "it has {bytes} bytes, more than can be read ({MAX_FILE_BYTES})"
         )));
     }
     Ok(file)
