@@ -69,11 +69,11 @@ async fn results_are_lines_files_or_counts() {
         "a.txt-3-three\na.txt:4:needle 2\na.txt-5-five\n(more: go on with offset 2)"
     );
     assert_eq!(look(json!({"pattern": "^needle$"})).await, "c.txt:1:needle");
-    assert_eq!(
-        look(json!({"pattern": "needle$\\s"})).await,
-        "nothing found",
-        "within one line only"
-    );
+    assert_eq!(look(json!({"pattern": "1\\sthree"})).await, "nothing found");
+    for two_lines in ["1\nthree", "1\\nthree"] {
+        let refused = bench.call("search_files", json!({"pattern": two_lines})).await;
+        assert!(refused.unwrap_err().contains("within one line"));
+    }
 }
 
 #[tokio::test]

@@ -115,6 +115,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
         #[test]
         fn lines_of_bearable_length_are_read_as_they_are(text in "[ab]{0,20}\n[ab\n]{0,200}", chunk in 1_usize..64) {
             let limits = limits();
