@@ -81,21 +81,25 @@ pub(crate) fn make_folders(path: &Path) -> Result<Vec<PathBuf>> {
     missing.reverse();
     let mut made = Vec::new();
     for folder in missing {
-        match std::fs::create_dir(&folder) {
-            Ok(()) => {
-                // The name of a folder stands in the one above it.
-                folder_of(&folder).and_then(sync_folder)?;
-                made.push(folder);
-            }
-            // Another call made it meanwhile.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => {
-                remove_folders(&made);
-                return Err(error);
-            }
+        if let Err(error) = make_folder(&folder, &mut made) {
+            remove_folders(&made);
+            return Err(error);
         }
     }
     Ok(made)
+}
+
+fn make_folder(folder: &Path, made: &mut Vec<PathBuf>) -> Result<()> {
+    match std::fs::create_dir(folder) {
+        Ok(()) => {
+            made.push(folder.to_owned());
+            // The name of a folder stands in the one above it.
+            folder_of(folder).and_then(sync_folder)
+        }
+        // Another call made it meanwhile.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Removes folders that were made and are still empty.

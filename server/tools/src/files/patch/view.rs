@@ -129,18 +129,19 @@ impl View {
                 run = Some(run.map_or(of.clone(), |run| run.start..of.end));
                 continue;
             }
-            self.push_run(run.take());
+            self.push_run(run.take(), body, at);
             match tolerance.look_alike(letter) {
                 Some(other) => self.push(other, of, false),
                 None => self.push(letter.encode_utf8(&mut [0; 4]), of, true),
             }
         }
-        self.push_run(run);
+        self.push_run(run, body, at);
     }
 
-    fn push_run(&mut self, run: Option<Range<usize>>) {
+    fn push_run(&mut self, run: Option<Range<usize>>, body: &str, at: usize) {
         if let Some(run) = run {
-            self.push(" ", run, false);
+            let is_space = body.get(run.start - at..run.end - at) == Some(" ");
+            self.push(" ", run, is_space);
         }
     }
 
