@@ -19,6 +19,11 @@ pub(super) struct Found {
 
 /// All places of `wanted` (lines end with `\n`), by the strictest step that finds one.
 pub(super) fn find(text: &str, wanted: &str, whole_lines: bool) -> Option<Found> {
+    // No step forgives another word: where one is missing there is nothing to compare.
+    let mut words = wanted.split(|letter: char| !letter.is_ascii_alphanumeric());
+    if !words.all(|word| text.contains(word)) {
+        return None;
+    }
     Tolerance::LADDER.into_iter().find_map(|tolerance| {
         let wanted = View::new(wanted, tolerance);
         if wanted.text().trim().is_empty() {
