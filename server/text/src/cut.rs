@@ -22,6 +22,16 @@ pub fn prefix_chars(text: &str, max_chars: usize) -> &str {
     &text[..end]
 }
 
+/// The last `max_chars` characters.
+#[must_use]
+pub fn suffix_chars(text: &str, max_chars: usize) -> &str {
+    let mut letters = text.char_indices().rev();
+    let begin = max_chars
+        .checked_sub(1)
+        .map_or(text.len(), |last| letters.nth(last).map_or(0, |(at, _)| at));
+    &text[begin..]
+}
+
 /// Width on a terminal, in cells.
 #[must_use]
 pub fn width(text: &str) -> usize {
@@ -127,6 +137,13 @@ mod tests {
         assert_eq!(one_line("a\n\tb\u{1b}[31m", 20), "a b [31m");
         assert_eq!(one_line("日本語テキスト", 7), "日本語…");
         assert_eq!(width(&one_line("日本語テキスト", 8)), 7);
+    }
+
+    #[test]
+    fn ends_have_their_letters() {
+        for (count, expected) in [(0, ""), (1, "é"), (2, "日é"), (3, "a日é"), (9, "a日é")] {
+            assert_eq!(suffix_chars("a日é", count), expected);
+        }
     }
 
     proptest! {

@@ -10,4 +10,5 @@
 pub mod cut;
 pub mod sanitize;
 pub mod search_query;
+mod search_term;
 pub mod search_tokens;

@@ -1,14 +1,21 @@
 //! The tokens of search: the same bag for every engine.
 //!
 //! Text becomes words (lower case, NFKC), parts of identifiers, one and two characters of Chinese, Japanese and Korean, and
-//! terms with punctuation inside (`c++`, `host-a`, `user@host`) whole. Tokens are encoded into `[a-z0-9]`, so that no engine
-//! takes them apart: what isn't `[a-wyz0-9]` becomes `x<hex>x`. The encoding is injective and keeps prefixes.
+//! terms with punctuation inside (`c++`, `host-a`, `user@host`) whole. A single letter is in most texts, so it also comes
+//! with the punctuation beside it (`c++` and `c+` of `c++/java`, `a-` and `=a` of `x=a-b`): that is what a query for it asks
+//! for. Tokens are encoded into `[a-z0-9]`, so that no engine takes them apart: what isn't `[a-wyz0-9]` becomes `x<hex>x`.
+//! The encoding is injective and keeps prefixes.
 
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
+use crate::cut::{prefix_chars, suffix_chars};
+
 /// Longest encoded token; longer ones are cut, and found by their beginning.
 const MAX_TOKEN_BYTES: usize = 64;
+
+/// Most punctuation beside a letter that a token holds.
+const MAX_SIDE_CHARS: usize = 3;
 
 /// The bag of a text, encoded, without repetitions.
 #[must_use]
@@ -18,8 +25,8 @@ pub fn search_tokens(text: &str) -> Vec<String> {
         push_term(&mut tokens, term);
     }
     // Humps are seen in the original only: `readFile` folds to one word.
-    for word in words(text).filter(|word| has_hump(word)) {
-        humps(word).for_each(|hump| tokens.push(encode(&fold(&hump))));
+    for hump in humps(text) {
+        terms(&hump).for_each(|term| push_term(&mut tokens, term));
     }
     tokens.sort_unstable();
     tokens.dedup();
@@ -32,14 +39,18 @@ pub(crate) fn fold(text: &str) -> String {
 }
 
 /// Runs of letters, digits, marks and underscores. (Not the words of UAX 29, which take Chinese apart.)
-pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
-    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || is_combining_mark(letter);
-    text.split(move |letter: char| !is_part(letter))
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !is_part(letter) && letter != '_')
         .filter(|word| !word.is_empty())
 }
 
+/// Whether a letter goes on with the word beside it.
+pub(crate) fn is_part(letter: char) -> bool {
+    letter.is_alphanumeric() || is_combining_mark(letter)
+}
+
 /// What stands between white space.
-fn terms(folded: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn terms(folded: &str) -> impl Iterator<Item = &str> {
     folded.split_whitespace()
 }
 
@@ -52,9 +63,109 @@ fn push_term(tokens: &mut Vec<String>, term: &str) {
             tokens.push(encode(whole));
         }
     }
-    for word in words(core) {
-        push_word(tokens, word);
+    // An identifier as a whole; its parts come below.
+    let is_identifier = |run: &String| run.contains('_') && !run.chars().any(is_cjk);
+    for run in words(core).flat_map(runs).filter(is_identifier) {
+        tokens.push(encode(&run));
     }
+    for part in parts(term) {
+        push_part(tokens, &part);
+    }
+}
+
+fn push_part(tokens: &mut Vec<String>, part: &Part<'_>) {
+    let letters: Vec<char> = part.text.chars().collect();
+    if part.is_cjk {
+        tokens.extend(letters.iter().map(|letter| encode(&letter.to_string())));
+        tokens.extend(pairs(&letters));
+        return;
+    }
+    tokens.push(encode(part.text));
+    if letters.len() == 1 {
+        for count in 1..=MAX_SIDE_CHARS {
+            tokens.push(encode(&format!("{}{}", part.text, prefix_chars(part.after, count))));
+            tokens.push(encode(&format!("{}{}", suffix_chars(part.before, count), part.text)));
+        }
+    }
+}
+
+/// Tokens that a text with this part of a term certainly has; as few and as rare as will do.
+pub(crate) fn required_of(part: &Part<'_>) -> Vec<String> {
+    let letters: Vec<char> = part.text.chars().collect();
+    match (letters.as_slice(), part.is_cjk) {
+        ([_], true) => vec![encode(part.text)],
+        (_, true) => pairs(&letters).collect(),
+        ([_], false) if !part.after.is_empty() => {
+            vec![encode(&format!(
+                "{}{}",
+                part.text,
+                prefix_chars(part.after, MAX_SIDE_CHARS)
+            ))]
+        }
+        ([_], false) => vec![encode(&format!(
+            "{}{}",
+            suffix_chars(part.before, MAX_SIDE_CHARS),
+            part.text
+        ))],
+        (_, false) => vec![encode(part.text)],
+    }
+}
+
+fn pairs(letters: &[char]) -> impl Iterator<Item = String> + '_ {
+    letters.windows(2).map(|pair| encode(&pair.iter().collect::<String>()))
+}
+
+/// A piece of a term: letters of one kind, and the punctuation right beside them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) is_cjk: bool,
+    before: &'a str,
+    after: &'a str,
+}
+
+impl Part<'_> {
+    /// Whether a longer word could begin with it, where it is the last of its term.
+    pub(crate) fn is_open(&self) -> bool {
+        self.after.is_empty() && !self.is_cjk
+    }
+}
+
+/// What a term (without white space) is made of.
+pub(crate) fn parts(term: &str) -> Vec<Part<'_>> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Kind {
+        Cjk,
+        Other,
+        Punctuation,
+    }
+    let kind = |letter: char| match letter {
+        letter if !is_part(letter) => Kind::Punctuation,
+        letter if is_cjk(letter) => Kind::Cjk,
+        _ => Kind::Other,
+    };
+    let mut pieces: Vec<(Kind, std::ops::Range<usize>)> = Vec::new();
+    for (at, letter) in term.char_indices() {
+        let end = at + letter.len_utf8();
+        match pieces.last_mut() {
+            Some((last, range)) if *last == kind(letter) => range.end = end,
+            _ => pieces.push((kind(letter), at..end)),
+        }
+    }
+    let text = |index: Option<usize>, wanted: &dyn Fn(Kind) -> bool| {
+        let (kind, range) = pieces.get(index?)?;
+        wanted(*kind).then(|| term.get(range.clone()))?
+    };
+    let is_punctuation = |kind| kind == Kind::Punctuation;
+    let part = |index: usize| {
+        Some(Part {
+            text: text(Some(index), &|kind| kind != Kind::Punctuation)?,
+            is_cjk: pieces.get(index)?.0 == Kind::Cjk,
+            before: text(index.checked_sub(1), &is_punctuation).unwrap_or_default(),
+            after: text(Some(index + 1), &is_punctuation).unwrap_or_default(),
+        })
+    };
+    (0..pieces.len()).filter_map(part).collect()
 }
 
 fn is_bracket(letter: char) -> bool {
@@ -66,32 +177,13 @@ fn is_sentence_end(letter: char) -> bool {
 }
 
 /// Letters and punctuation: a term that words alone would lose.
-pub(crate) fn is_compound(term: &str) -> bool {
+fn is_compound(term: &str) -> bool {
     let has_letter = term.chars().any(char::is_alphanumeric);
     has_letter && term.chars().any(|letter| !letter.is_alphanumeric()) && !term.chars().any(is_cjk)
 }
 
-fn push_word(tokens: &mut Vec<String>, word: &str) {
-    for run in runs(word) {
-        if run.chars().any(is_cjk) {
-            let letters: Vec<char> = run.chars().collect();
-            letters
-                .iter()
-                .for_each(|letter| tokens.push(encode(&letter.to_string())));
-            letters
-                .windows(2)
-                .for_each(|pair| tokens.push(encode(&pair.iter().collect::<String>())));
-        } else {
-            tokens.push(encode(&run));
-            run.split('_')
-                .filter(|part| !part.is_empty())
-                .for_each(|part| tokens.push(encode(part)));
-        }
-    }
-}
-
 /// Splits a word where Chinese, Japanese or Korean meets other letters.
-pub(crate) fn runs(word: &str) -> Vec<String> {
+fn runs(word: &str) -> Vec<String> {
     let mut runs: Vec<String> = Vec::new();
     let mut was_cjk = None;
     for letter in word.chars() {
@@ -110,28 +202,30 @@ pub(crate) fn is_cjk(letter: char) -> bool {
         0x3040..=0x30ff | 0x31f0..=0x31ff | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xac00..=0xd7af | 0xf900..=0xfaff | 0x20000..=0x323af)
 }
 
-fn has_hump(word: &str) -> bool {
-    let mut before = 'A';
-    word.chars().any(|letter| {
-        let is_hump = before.is_lowercase() && letter.is_uppercase();
-        before = letter;
-        is_hump
+/// The parts of words such as `readFile`, folded. They are seen in the original only.
+pub(crate) fn humps(text: &str) -> impl Iterator<Item = String> + '_ {
+    words(text).filter(|word| has_hump(word)).flat_map(|word| {
+        let mut humps = vec![String::new()];
+        let mut before = 'A';
+        for letter in word.chars() {
+            if before.is_lowercase() && letter.is_uppercase() {
+                humps.push(String::new());
+            }
+            if let Some(hump) = humps.last_mut() {
+                hump.push(letter);
+            }
+            before = letter;
+        }
+        humps.into_iter().map(|hump| fold(&hump))
     })
 }
 
-fn humps(word: &str) -> impl Iterator<Item = String> {
-    let mut humps = vec![String::new()];
-    let mut before = 'A';
-    for letter in word.chars() {
-        if before.is_lowercase() && letter.is_uppercase() {
-            humps.push(String::new());
-        }
-        if let Some(hump) = humps.last_mut() {
-            hump.push(letter);
-        }
-        before = letter;
-    }
-    humps.into_iter()
+fn has_hump(word: &str) -> bool {
+    let letters = word.chars();
+    letters
+        .clone()
+        .zip(letters.skip(1))
+        .any(|(before, letter)| before.is_lowercase() && letter.is_uppercase())
 }
 
 /// A token in `[a-z0-9]`.
@@ -177,6 +271,10 @@ mod tests {
             ("桂林山水", "山"),
             ("ＦＵＬＬ width", "full"),
             ("Straße", "straße"),
+            ("c++/java", "c++"),
+            ("c++/java", "java"),
+            ("x=a-b", "a-"),
+            ("x=a-b", "=a"),
         ] {
             assert!(has(text, token), "{token} in {text}: {:?}", search_tokens(text));
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use talaria_domain::tool::{Arguments, ToolError};
 
 /// Longest preview of a call, in cells.
-const PREVIEW_CELLS: usize = 80;
+pub(crate) const PREVIEW_CELLS: usize = 80;
 
 /// The arguments as a `T`.
 pub(crate) fn read<T: DeserializeOwned>(arguments: &Arguments) -> Result<T, ToolError> {

@@ -17,11 +17,7 @@ use crate::paths::DeniedPaths;
 /// Every built-in tool.
 #[must_use]
 pub fn builtin_tools(denied: Arc<DeniedPaths>) -> Vec<Arc<dyn Tool>> {
-    vec![
-        Arc::new(files::read_file::ReadFile::new(Arc::clone(&denied))),
-        Arc::new(files::write_file::WriteFile::new(Arc::clone(&denied))),
-        Arc::new(files::patch::Patch::new(Arc::clone(&denied))),
-        Arc::new(files::search_files::SearchFiles::new(denied)),
-        Arc::new(todo::Todo::new()),
-    ]
+    let mut tools = files::tools(denied);
+    tools.push(Arc::new(todo::Todo::new()));
+    tools
 }

@@ -107,6 +107,12 @@ pub enum PathError {
     /// No path at all.
     #[error("the path is empty: name a file, such as `src/main.rs`")]
     Empty,
+    /// A person's home, in a shell's words.
+    #[error(
+        "`{0}`: `~` is not understood here: name a path inside the workspace, relative to it (a name that begins with ~ \
+         is written `./{0}`)"
+    )]
+    Home(String),
     /// Outside the workspace.
     #[error("`{0}` is outside the workspace: name a path inside it, relative to it")]
     Outside(String),
@@ -134,6 +140,10 @@ pub fn resolve(named: &str, workspace: &Path, denied: &DeniedPaths) -> Result<Pa
             path: named.replace('\0', "\u{fffd}"),
             reason: "it holds a NUL".to_owned(),
         });
+    }
+    // Models mean somebody's home by it: a folder named `~` in the workspace is never what was asked for.
+    if named.trim_start().starts_with('~') {
+        return Err(PathError::Home(named.to_owned()));
     }
     let path = canonical(&workspace.join(named), named)?;
     if denied.is_denied(&path, workspace) {

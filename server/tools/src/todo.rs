@@ -1,6 +1,6 @@
 //! `todo`: the agent's list of what it has to do, kept for the session while the server runs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -14,33 +14,41 @@ use crate::arguments::read;
 
 const MAX_ITEMS: usize = 256;
 const MAX_CONTENT_CHARS: usize = 4_000;
+const MAX_ID_CHARS: usize = 64;
 /// Sessions whose lists are kept; the one used longest ago goes first.
 const MAX_SESSIONS: usize = 1_024;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Status {
+    #[default]
     Pending,
     InProgress,
     Completed,
     Cancelled,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Item {
     id: String,
     content: String,
     status: Status,
 }
 
+/// An item as a call names it: what is left out of one that is merged stays as it is.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    id: String,
+    content: Option<String>,
+    status: Option<Status>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
-    #[serde(default)]
-    todos: Option<Vec<Item>>,
-    #[serde(default)]
-    merge: bool,
+    todos: Option<Vec<Named>>,
+    merge: Option<bool>,
 }
 
 #[derive(Default)]
@@ -60,16 +68,17 @@ impl Todo {
             "type": "object",
             "properties": {
                 "id": {"type": "string"},
-                "content": {"type": "string"},
+                "content": {"type": "string", "description": "Needed for a new item."},
                 "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "cancelled"]}
             },
-            "required": ["id", "content", "status"],
+            "required": ["id"],
             "additionalProperties": false
         });
         let spec = ToolSpec {
             name: "todo",
             description: "Your list of steps for work of three steps or more. Without `todos` it is shown; with them it is \
-                          replaced, or updated by id with `merge`. Have one item in progress, and tick off what is done at once.",
+                          replaced, or with `merge` updated by id (what you leave out stays). Have one item in progress \
+                          at most, and tick off what is done at once.",
             parameters: json!({
                 "type": "object",
                 "properties": {"todos": {"type": "array", "items": item}, "merge": {"type": "boolean"}},
@@ -105,9 +114,13 @@ impl Tool for Todo {
         let mut lists = self.lists.lock().await;
         let list = lists.of(context.session_id);
         if let Some(todos) = wanted.todos {
-            let changed = if wanted.merge { merge(list, todos) } else { todos };
-            check(&changed)?;
-            *list = changed;
+            let before = if wanted.merge.unwrap_or_default() {
+                list.as_slice()
+            } else {
+                &[]
+            };
+            // A list that isn't in order is refused whole: the one before stays.
+            *list = merged(before, todos).map_err(ToolError::Respond)?;
         }
         let count = |status| list.iter().filter(|item| item.status == status).count();
         let answer = json!({
@@ -141,28 +154,86 @@ impl Lists {
     }
 }
 
-fn merge(list: &[Item], changes: Vec<Item>) -> Vec<Item> {
-    let mut merged = list.to_vec();
-    for change in changes {
-        match merged.iter_mut().find(|item| item.id == change.id) {
-            Some(item) => *item = change,
-            None => merged.push(change),
+/// The list with the named items put into it: known ones changed in their places, new ones behind.
+fn merged(before: &[Item], named: Vec<Named>) -> Result<Vec<Item>, String> {
+    let mut items = before.to_vec();
+    let mut seen = HashSet::new();
+    for Named { id, content, status } in named {
+        let id = id.trim().to_owned();
+        if id.is_empty() || id.chars().count() > MAX_ID_CHARS {
+            return Err(format!(
+                "an id has 1 to {MAX_ID_CHARS} characters, such as `1`: `{id}` has not"
+            ));
+        }
+        if !seen.insert(id.clone()) {
+            return Err(format!("the id `{id}` stands there twice: give each item its own"));
+        }
+        match items.iter_mut().find(|item| item.id == id) {
+            Some(item) => {
+                item.content = content.unwrap_or_else(|| std::mem::take(&mut item.content));
+                item.status = status.unwrap_or(item.status);
+            }
+            None => items.push(Item {
+                content: content.ok_or_else(|| format!("the item `{id}` is new: say its `content`"))?,
+                status: status.unwrap_or_default(),
+                id,
+            }),
         }
     }
-    merged
+    check(&items)?;
+    Ok(items)
 }
 
-fn check(items: &[Item]) -> Result<(), ToolError> {
+fn check(items: &[Item]) -> Result<(), String> {
     if items.len() > MAX_ITEMS {
-        return Err(ToolError::Respond(format!("at most {MAX_ITEMS} items: join some")));
+        return Err(format!("at most {MAX_ITEMS} items: join some"));
     }
-    if items
+    for Item { id, content, .. } in items {
+        if content.trim().is_empty() {
+            return Err(format!("the item `{id}` has no content: say what is to be done"));
+        }
+        if content.chars().count() > MAX_CONTENT_CHARS {
+            return Err(format!(
+                "the item `{id}` has more than {MAX_CONTENT_CHARS} characters: say it shorter"
+            ));
+        }
+    }
+    let in_progress: Vec<&str> = items
         .iter()
-        .any(|item| item.content.chars().count() > MAX_CONTENT_CHARS)
-    {
-        return Err(ToolError::Respond(format!(
-            "an item has at most {MAX_CONTENT_CHARS} characters: say it shorter"
-        )));
+        .filter(|item| item.status == Status::InProgress)
+        .map(|item| item.id.as_str())
+        .collect();
+    if in_progress.len() > 1 {
+        return Err(format!(
+            "one item at most is in progress, not {}: finish the others or put them back to `pending`",
+            in_progress.join(", ")
+        ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_session_used_longest_ago_goes_first() {
+        let mut lists = Lists::default();
+        let first = SessionId::new();
+        let second = SessionId::new();
+        let item = Item {
+            id: "1".to_owned(),
+            content: "look".to_owned(),
+            status: Status::Pending,
+        };
+        lists.of(first).push(item.clone());
+        lists.of(second).push(item);
+        for _ in 2..MAX_SESSIONS {
+            lists.of(SessionId::new());
+        }
+        assert_eq!(lists.of(first).len(), 1, "used again");
+        lists.of(SessionId::new());
+        assert_eq!(lists.of_session.len(), MAX_SESSIONS);
+        assert!(lists.of_session.contains_key(&first) && !lists.of_session.contains_key(&second));
+    }
 }

@@ -1,18 +1,16 @@
 //! `read_file`: a file's lines, numbered.
 
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::json;
-use talaria_domain::tool::{Arguments, Effect, Parallelism, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use talaria_domain::tool::{Effect, Parallelism, ToolSpec};
 use talaria_openapi::tools::Risk;
 
-use super::{open, path_argument, respond};
-use crate::arguments::{number, preview, read};
-use crate::paths::{self, DeniedPaths};
+use super::frame::{FileTool, Place};
+use super::open;
+use crate::arguments::number;
 
 const DEFAULT_LINES: usize = 500;
 const MAX_LINES: usize = 2_000;
@@ -21,14 +19,11 @@ const MAX_LINE_CHARS: usize = 2_000;
 const PROBE_BYTES: usize = 8 * 1024;
 const MAX_ENTRIES: usize = 100;
 
-pub(crate) struct ReadFile {
-    spec: ToolSpec,
-    denied: Arc<DeniedPaths>,
-}
+pub(crate) struct ReadFile;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+pub(crate) struct Wanted {
     path: String,
     #[serde(default, deserialize_with = "number")]
     offset: Option<usize>,
@@ -36,9 +31,11 @@ struct Wanted {
     limit: Option<usize>,
 }
 
-impl ReadFile {
-    pub(crate) fn new(denied: Arc<DeniedPaths>) -> Self {
-        let spec = ToolSpec {
+impl FileTool for ReadFile {
+    type Wanted = Wanted;
+
+    fn spec() -> ToolSpec {
+        ToolSpec {
             name: "read_file",
             description: "Read a text file of the workspace. Lines come as `number|text`. For a long file, go on with \
                           `offset`. A folder is answered with its entries.",
@@ -56,42 +53,17 @@ impl ReadFile {
             risk: Risk::Low,
             effect: Effect::ReadOnly,
             parallelism: Parallelism::ByPath,
-        };
-        Self { spec, denied }
-    }
-}
-
-#[async_trait]
-impl Tool for ReadFile {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
+        }
     }
 
-    fn preview(&self, arguments: &Arguments) -> String {
-        preview(arguments, "path")
+    fn work(wanted: Wanted, place: &Place) -> Result<String, String> {
+        let path = place.resolve(&wanted.path)?;
+        if path.is_dir() {
+            return entries(&path, place);
+        }
+        let file = open(&path).map_err(|error| missing(&path, &wanted.path, &error))?;
+        lines(file, &wanted).map_err(|error| format!("`{}` can't be read: {error}", wanted.path))
     }
-
-    fn paths(&self, arguments: &Arguments, context: &ToolContext) -> Option<Vec<PathBuf>> {
-        path_argument(arguments, context, &self.denied)
-    }
-
-    async fn run(&self, arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let wanted: Wanted = read(arguments)?;
-        let path = paths::resolve(&wanted.path, &context.workspace, &self.denied).map_err(respond)?;
-        let (workspace, denied) = (Arc::clone(&context.workspace), Arc::clone(&self.denied));
-        let answer = tokio::task::spawn_blocking(move || look(&path, &wanted, &workspace, &denied)).await;
-        answer
-            .map_err(|error| ToolError::Fatal(error.into()))?
-            .map(ToolOutput::ok)
-    }
-}
-
-fn look(path: &Path, wanted: &Wanted, workspace: &Path, denied: &DeniedPaths) -> Result<String, ToolError> {
-    if path.is_dir() {
-        return entries(path, workspace, denied);
-    }
-    let file = open(path).map_err(|error| missing(path, &wanted.path, &error))?;
-    lines(file, wanted).map_err(|error| respond(format!("`{}` can't be read: {error}", wanted.path)))
 }
 
 fn lines(mut file: std::fs::File, wanted: &Wanted) -> std::io::Result<String> {
@@ -137,11 +109,12 @@ fn lines(mut file: std::fs::File, wanted: &Wanted) -> std::io::Result<String> {
     })
 }
 
-fn entries(path: &Path, workspace: &Path, denied: &DeniedPaths) -> Result<String, ToolError> {
-    let listed = std::fs::read_dir(path).map_err(respond)?;
+fn entries(path: &Path, place: &Place) -> Result<String, String> {
+    let listed =
+        std::fs::read_dir(path).map_err(|error| format!("`{}` can't be listed: {error}", place.shown(path)))?;
     let mut names: Vec<String> = listed
         .flatten()
-        .filter(|entry| !denied.is_denied(&entry.path(), workspace))
+        .filter(|entry| !place.is_denied(&entry.path()))
         .map(|entry| {
             let slash = if entry.path().is_dir() { "/" } else { "" };
             format!("{}{slash}", entry.file_name().to_string_lossy())
@@ -157,15 +130,15 @@ fn entries(path: &Path, workspace: &Path, denied: &DeniedPaths) -> Result<String
     };
     Ok(format!(
         "`{}` is a folder:\n{}{rest}",
-        paths::shown(path, workspace),
+        place.shown(path),
         names.join("\n")
     ))
 }
 
 /// Names that are like the missing one, from the same folder.
-fn missing(path: &Path, named: &str, error: &std::io::Error) -> ToolError {
+fn missing(path: &Path, named: &str, error: &std::io::Error) -> String {
     if error.kind() != std::io::ErrorKind::NotFound {
-        return respond(format!("`{named}` can't be read: {error}"));
+        return format!("`{named}` can't be read: {error}");
     }
     let wanted = path
         .file_name()
@@ -188,5 +161,5 @@ fn missing(path: &Path, named: &str, error: &std::io::Error) -> ToolError {
     } else {
         format!(" Similar names there: {}.", similar.join(", "))
     };
-    respond(format!("`{named}` doesn't exist.{hint}"))
+    format!("`{named}` doesn't exist.{hint}")
 }

@@ -1,33 +1,27 @@
 //! `write_file`: a whole file, replaced or made.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::json;
-use talaria_domain::tool::{Arguments, Effect, Parallelism, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use talaria_domain::tool::{Effect, Parallelism, ToolSpec};
 use talaria_openapi::tools::Risk;
 
-use super::{path_argument, respond, write_atomically};
-use crate::arguments::{preview, read};
-use crate::paths::{self, DeniedPaths};
+use super::frame::{FileTool, Place};
+use super::write;
 
-pub(crate) struct WriteFile {
-    spec: ToolSpec,
-    denied: Arc<DeniedPaths>,
-}
+pub(crate) struct WriteFile;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+pub(crate) struct Wanted {
     path: String,
     content: String,
 }
 
-impl WriteFile {
-    pub(crate) fn new(denied: Arc<DeniedPaths>) -> Self {
-        let spec = ToolSpec {
+impl FileTool for WriteFile {
+    type Wanted = Wanted;
+
+    fn spec() -> ToolSpec {
+        ToolSpec {
             name: "write_file",
             description: "Write a whole file of the workspace; replaces what was there, makes missing folders. To change a \
                           part of a file use `patch`.",
@@ -44,38 +38,23 @@ impl WriteFile {
             risk: Risk::Low,
             effect: Effect::Writes,
             parallelism: Parallelism::ByPath,
-        };
-        Self { spec, denied }
-    }
-}
-
-#[async_trait]
-impl Tool for WriteFile {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn preview(&self, arguments: &Arguments) -> String {
-        preview(arguments, "path")
-    }
-
-    fn paths(&self, arguments: &Arguments, context: &ToolContext) -> Option<Vec<PathBuf>> {
-        path_argument(arguments, context, &self.denied)
-    }
-
-    async fn run(&self, arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let wanted: Wanted = read(arguments)?;
-        let path = paths::resolve(&wanted.path, &context.workspace, &self.denied).map_err(respond)?;
-        let written = tokio::task::spawn_blocking(move || {
-            if let Some(folder) = path.parent() {
-                std::fs::create_dir_all(folder)?;
-            }
-            write_atomically(&path, wanted.content.as_bytes())?;
-            Ok::<_, std::io::Error>((wanted.path, wanted.content.len()))
-        });
-        match written.await.map_err(|error| ToolError::Fatal(error.into()))? {
-            Ok((path, bytes)) => Ok(ToolOutput::ok(format!("wrote {bytes} bytes to {path}"))),
-            Err(error) => Err(respond(format!("the file can't be written: {error}"))),
         }
+    }
+
+    fn work(wanted: Wanted, place: &Place) -> Result<String, String> {
+        let path = place.resolve(&wanted.path)?;
+        let made = write::write_file(&path, wanted.content.as_bytes())
+            .map_err(|error| format!("`{}` can't be written: {error}", wanted.path))?;
+        let folders: Vec<String> = made.iter().map(|folder| format!("{}/", place.shown(folder))).collect();
+        let with_folders = if folders.is_empty() {
+            String::new()
+        } else {
+            format!("; made the folders {}", folders.join(", "))
+        };
+        Ok(format!(
+            "wrote {} bytes to {}{with_folders}",
+            wanted.content.len(),
+            wanted.path
+        ))
     }
 }
