@@ -7,6 +7,8 @@ use talaria_openapi::ids::{ProfileId, RunId, SessionId};
 use talaria_openapi::time::Timestamp;
 
 use crate::rows::{id, to_json};
+use crate::tail::Logged;
+use crate::wake::News;
 use crate::writer::{Durability, Tx};
 use crate::{Error, Result, Store};
 
@@ -85,6 +87,9 @@ impl Store {
         after: i64,
         limit: u32,
     ) -> Result<EventPage> {
+        if let Some(page) = self.wakeups.events_after(root_id, run_id, after, limit.min(MAX_PAGE)) {
+            return Ok(page);
+        }
         let mut connection = self.readers.acquire().await?;
         // The head first: an event that is committed in between is read now or on the next page, never lost.
         let head_seq: i64 = sqlx::query_scalar("SELECT head_seq FROM chains WHERE root_id = $1")
@@ -177,10 +182,16 @@ impl Tx {
             .bind(seq)
             .bind(place.run_id.map(|id| id.to_string()))
             .bind(body.event_type())
-            .bind(payload)
+            .bind(payload.as_str())
             .execute(&mut self.connection)
             .await?;
-        self.touch(place.root_id, seq);
+        let event = StoredEvent {
+            seq,
+            event_type: body.event_type().to_owned(),
+            payload,
+        };
+        let run_id = place.run_id;
+        self.tell(News::Event(place.root_id, Logged { run_id, event }));
         Ok(())
     }
 }

@@ -21,6 +21,7 @@ mod runs;
 mod search;
 mod sessions;
 mod signing_keys;
+mod tail;
 mod transitions;
 mod wake;
 pub mod writer;

@@ -13,6 +13,7 @@ use talaria_openapi::time::Timestamp;
 
 use crate::events::Place;
 use crate::rows::{from_json, id, name_of, to_json};
+use crate::wake::News;
 use crate::writer::{Durability, Tx};
 use crate::{Error, Result, Store};
 
@@ -344,7 +345,7 @@ async fn tx_delete(tx: &mut Tx, profile_id: ProfileId, session_id: SessionId, by
         .bind(tx.now.as_millis() - TOMBSTONE_MILLIS)
         .execute(&mut tx.connection)
         .await?;
-    tx.touch(session.root_id, seq);
+    tx.tell(News::Gone(session.root_id, seq));
     Ok(files)
 }
 

@@ -1,10 +1,14 @@
-//! Wake-ups: "this chain has events up to …", without data. Readers subscribe first, then read the log.
+//! Wake-ups: "this chain has events up to …". Readers subscribe first, then read: the newest events from memory, older ones
+//! from the log.
 
 use std::collections::HashMap;
 
 use parking_lot::Mutex;
-use talaria_openapi::ids::SessionId;
+use talaria_openapi::ids::{RunId, SessionId};
 use tokio::sync::watch;
+
+use crate::events::EventPage;
+use crate::tail::{Logged, Tail};
 
 /// Chains that nobody watches any more are forgotten once there are more than this.
 const SWEEP_ABOVE: usize = 4_096;
@@ -12,7 +16,22 @@ const SWEEP_ABOVE: usize = 4_096;
 /// The chains that somebody watches. Bounded by the number of open readers.
 #[derive(Debug, Default)]
 pub struct Wakeups {
-    chains: Mutex<HashMap<SessionId, watch::Sender<i64>>>,
+    chains: Mutex<HashMap<SessionId, Chain>>,
+}
+
+#[derive(Debug)]
+struct Chain {
+    head_seq: watch::Sender<i64>,
+    tail: Tail,
+}
+
+/// What a commit did to a chain.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// It has one more event.
+    Event(SessionId, Logged),
+    /// It is gone; this was its last number.
+    Gone(SessionId, i64),
 }
 
 impl Wakeups {
@@ -20,22 +39,50 @@ impl Wakeups {
     pub fn subscribe(&self, root_id: SessionId) -> watch::Receiver<i64> {
         let mut chains = self.chains.lock();
         if chains.len() >= SWEEP_ABOVE && !chains.contains_key(&root_id) {
-            chains.retain(|_, sender| sender.receiver_count() > 0);
+            chains.retain(|_, chain| chain.head_seq.receiver_count() > 0);
         }
-        chains
-            .entry(root_id)
-            .or_insert_with(|| watch::Sender::new(0))
-            .subscribe()
+        let chain = chains.entry(root_id).or_insert_with(|| Chain {
+            head_seq: watch::Sender::new(0),
+            tail: Tail::default(),
+        });
+        chain.head_seq.subscribe()
     }
 
-    /// Called after the commit only.
-    pub(crate) fn notify(&self, root_id: SessionId, head_seq: i64) {
+    /// The newest events of a chain, where they are known without the log.
+    pub(crate) fn events_after(
+        &self,
+        root_id: SessionId,
+        run_id: Option<RunId>,
+        after: i64,
+        limit: u32,
+    ) -> Option<EventPage> {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        self.chains.lock().get(&root_id)?.tail.after(after, run_id, limit)
+    }
+
+    /// Called after the commit only, with everything that it did in its order.
+    pub(crate) fn notify(&self, news: impl Iterator<Item = News>) {
         let mut chains = self.chains.lock();
-        if let Some(sender) = chains.get(&root_id)
-            && sender.send(head_seq).is_err()
-        {
-            // Nobody listens any more.
-            chains.remove(&root_id);
+        for news in news {
+            let (News::Event(root_id, _) | News::Gone(root_id, _)) = news;
+            let Some(chain) = chains.get_mut(&root_id) else {
+                continue;
+            };
+            let head_seq = match news {
+                News::Event(_, logged) => {
+                    let seq = logged.event.seq;
+                    chain.tail.push(logged);
+                    seq
+                }
+                News::Gone(_, seq) => {
+                    chain.tail = Tail::default();
+                    seq
+                }
+            };
+            if chain.head_seq.send(head_seq).is_err() {
+                // Nobody listens any more.
+                chains.remove(&root_id);
+            }
         }
     }
 }
@@ -53,7 +100,7 @@ mod tests {
             drop(wakeups.subscribe(SessionId::new()));
         }
         assert!(wakeups.chains.lock().len() <= SWEEP_ABOVE);
-        wakeups.notify(root_id, 7);
+        wakeups.notify(std::iter::once(News::Gone(root_id, 7)));
         assert_eq!(*watched.borrow_and_update(), 7);
     }
 }

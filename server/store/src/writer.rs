@@ -13,18 +13,19 @@ use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 use talaria_domain::clock::SharedClock;
 use talaria_domain::metrics as names;
 use talaria_domain::scope::TaskScope;
-use talaria_openapi::ids::SessionId;
 use talaria_openapi::time::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::wake::Wakeups;
+use crate::wake::{News, Wakeups};
 use crate::{Error, Result};
 
 /// Jobs that may wait; a caller beyond that waits for a place.
 const MAX_WAITING: usize = 1024;
 /// Jobs of one transaction.
 const MAX_BATCH: usize = 256;
+const BEGIN_DELTA: &str = "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE; SAVEPOINT job";
+const BEGIN_FULL: &str = "PRAGMA synchronous = FULL; BEGIN IMMEDIATE; SAVEPOINT job";
 /// How long the writer waits before it opens a broken database again.
 const REOPEN_DELAY: Duration = Duration::from_millis(200);
 
@@ -43,13 +44,13 @@ pub struct Tx {
     pub(crate) connection: SqliteConnection,
     /// The time of the batch.
     pub(crate) now: Timestamp,
-    touched: Vec<(SessionId, i64)>,
+    news: Vec<News>,
 }
 
 impl Tx {
-    /// Notes that a chain has events up to `head_seq`, to be told after the commit.
-    pub(crate) fn touch(&mut self, root_id: SessionId, head_seq: i64) {
-        self.touched.push((root_id, head_seq));
+    /// Notes what readers are to be told after the commit.
+    pub(crate) fn tell(&mut self, news: News) {
+        self.news.push(news);
     }
 }
 
@@ -207,13 +208,11 @@ impl WriterTask {
         let mut tx = Tx {
             connection,
             now: self.clock.now(),
-            touched: Vec::new(),
+            news: Vec::new(),
         };
         match run_batch(&mut tx, &mut jobs).await {
             Ok(failures) => {
-                for (root_id, head_seq) in tx.touched.drain(..) {
-                    self.wakeups.notify(root_id, head_seq);
-                }
+                self.wakeups.notify(tx.news.drain(..));
                 for (job, failure) in jobs.into_iter().zip(failures) {
                     job.answer(failure);
                 }
@@ -229,38 +228,33 @@ impl WriterTask {
     }
 }
 
+/// Every statement is a way to the database's thread and back, so those that frame the jobs travel together.
 async fn run_batch(tx: &mut Tx, jobs: &mut [Box<dyn Job>]) -> Result<Vec<Option<Error>>> {
     let is_delta = jobs.iter().all(|job| job.durability() == Durability::Delta);
-    let synchronous = if is_delta {
-        "PRAGMA synchronous = NORMAL"
-    } else {
-        "PRAGMA synchronous = FULL"
-    };
     // It can't change inside a transaction.
-    execute(tx, synchronous).await?;
-    execute(tx, "BEGIN IMMEDIATE").await?;
+    execute(tx, if is_delta { BEGIN_DELTA } else { BEGIN_FULL }).await?;
     let mut failures = Vec::with_capacity(jobs.len());
-    for job in jobs.iter_mut() {
-        failures.push(run_in_savepoint(tx, job.as_mut()).await?);
-    }
-    execute(tx, "COMMIT").await?;
-    Ok(failures)
-}
-
-async fn run_in_savepoint(tx: &mut Tx, job: &mut dyn Job) -> Result<Option<Error>> {
-    let touched = tx.touched.len();
-    execute(tx, "SAVEPOINT job").await?;
-    let failure = match job.run(tx).await {
-        Ok(()) => None,
-        Err(error) if error.is_own_refusal() => {
-            tx.touched.truncate(touched);
-            execute(tx, "ROLLBACK TO job").await?;
-            Some(error)
+    let last = jobs.len().saturating_sub(1);
+    for (index, job) in jobs.iter_mut().enumerate() {
+        let told = tx.news.len();
+        let failure = match job.run(tx).await {
+            Ok(()) => None,
+            Err(error) if error.is_own_refusal() => Some(error),
+            Err(error) => return Err(error),
+        };
+        if failure.is_some() {
+            tx.news.truncate(told);
         }
-        Err(error) => return Err(error),
-    };
-    execute(tx, "RELEASE job").await?;
-    Ok(failure)
+        let after = match (failure.is_some(), index == last) {
+            (false, false) => "RELEASE job; SAVEPOINT job",
+            (false, true) => "RELEASE job; COMMIT",
+            (true, false) => "ROLLBACK TO job; RELEASE job; SAVEPOINT job",
+            (true, true) => "ROLLBACK TO job; RELEASE job; COMMIT",
+        };
+        execute(tx, after).await?;
+        failures.push(failure);
+    }
+    Ok(failures)
 }
 
 async fn execute(tx: &mut Tx, sql: &'static str) -> Result<()> {
