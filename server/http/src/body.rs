@@ -99,6 +99,13 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
         .deserialize(&mut json)
         .and_then(|value| json.end().map(|()| value));
     let value = value.map_err(|error| ApiError::new(ErrorCode::InvalidJson).detail(error.to_string()))?;
+    // Every body is an object; serde would also take a list of an object's values in their order.
+    if !value.is_object() {
+        let detail = "the body must be a JSON object";
+        return Err(ApiError::new(ErrorCode::ValidationFailed)
+            .detail(detail)
+            .field("", "invalid", detail));
+    }
     serde_path_to_error::deserialize(value).map_err(|error| {
         let pointer = pointer(error.path());
         let message = error.into_inner().to_string();
@@ -219,6 +226,15 @@ mod tests {
         assert_eq!(error.code, ErrorCode::UnknownField);
         let response = format!("{error:?}");
         assert!(response.contains(r#"pointer: Some("/titel")"#), "{response}");
+    }
+
+    #[test]
+    fn only_objects_are_bodies() {
+        for body in ["[null,null]", "null", "1", "\"x\"", "[]"] {
+            let error = read::<CreateSessionRequest>(body.as_bytes()).unwrap_err();
+            assert_eq!(error.code, ErrorCode::ValidationFailed, "{body}");
+        }
+        assert!(read::<CreateSessionRequest>(b"{}").is_ok());
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod accept;
 mod auth;
 mod body;
 mod cursor;
+mod document;
 mod error;
 mod middleware;
 mod params;

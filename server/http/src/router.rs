@@ -8,7 +8,6 @@ use talaria_openapi::errors::{ErrorCode, Problem};
 use talaria_openapi::events::{ControlEvent, Event};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use utoipa::OpenApi as _;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -93,14 +92,7 @@ fn documented() -> OpenApiRouter<AppState> {
 /// The OpenAPI document of this server.
 #[must_use]
 pub fn document() -> utoipa::openapi::OpenApi {
-    let mut document = documented().into_openapi();
-    let bearer = HttpBuilder::new()
-        .scheme(HttpAuthScheme::Bearer)
-        .description(Some("An API key, or <home>/token."))
-        .build();
-    let components = document.components.get_or_insert_default();
-    components.add_security_scheme("key", SecurityScheme::Http(bearer));
-    document
+    crate::document::complete(documented().into_openapi())
 }
 
 /// The whole service.

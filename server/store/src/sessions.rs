@@ -227,6 +227,14 @@ async fn tx_create(tx: &mut Tx, new: NewSession) -> Result<Session> {
         };
     }
     let (root_id, now) = (new.id, tx.now.as_millis());
+    // The numbers of a new chain would be taken for those of the deleted one by readers that still have its cursors.
+    let deleted: i64 = sqlx::query_scalar("SELECT count(*) FROM tombstones WHERE root_id = $1")
+        .bind(root_id.to_string())
+        .fetch_one(&mut tx.connection)
+        .await?;
+    if deleted > 0 {
+        return Err(Error::IdConflict);
+    }
     sqlx::query(
         "INSERT INTO chains (root_id, profile_id, tip_id, head_seq, title, metadata, model, usage, created_at, updated_at) \
          VALUES ($1, $2, $1, 0, $3, $4, $5, '{\"input_tokens\":0,\"output_tokens\":0,\"cached_tokens\":0,\"cost_usd\":0.0}', $6, $6)",

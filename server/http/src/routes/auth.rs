@@ -5,7 +5,7 @@ use axum::extract::{FromRequestParts as _, Request, State};
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use talaria_openapi::auth::{AuthorizationServer, Jwks, Scope, TokenError, TokenRequest, TokenResponse, Whoami};
-use talaria_openapi::errors::{ErrorCode, Problem};
+use talaria_openapi::errors::ErrorCode;
 
 use crate::auth::{Caller, is_token};
 use crate::body;
@@ -16,7 +16,7 @@ use crate::tokens::join;
 
 /// Who the server takes you for.
 #[utoipa::path(get, path = "/v1/auth/whoami", tag = "auth",
-    responses((status = 200, body = Whoami), (status = 401, body = Problem)))]
+    responses((status = 200, body = Whoami)))]
 pub(crate) async fn whoami(caller: Caller, uri: Uri) -> ApiResult<Json<Whoami>> {
     Params::of(&uri)?.finish()?;
     let principal = caller.0;

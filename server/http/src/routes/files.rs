@@ -6,7 +6,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use talaria_openapi::auth::Scope;
-use talaria_openapi::errors::{ErrorCode, Problem};
+use talaria_openapi::errors::ErrorCode;
 use talaria_openapi::files::File;
 use tower_http::services::ServeFile;
 
@@ -18,7 +18,7 @@ use crate::state::AppState;
 
 /// What a file is.
 #[utoipa::path(get, path = "/v1/files/{file_id}", tag = "files", params(("file_id" = String, Path,)),
-    responses((status = 200, body = File), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = File)))]
 pub(crate) async fn get_file(
     State(state): State<AppState>,
     caller: Caller,
@@ -32,8 +32,7 @@ pub(crate) async fn get_file(
 /// The bytes of a file. `Range` gives a part of them.
 #[utoipa::path(get, path = "/v1/files/{file_id}/content", tag = "files",
     params(("file_id" = String, Path,), ("Range" = Option<String>, Header,)),
-    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"), (status = 206), (status = 401, body = Problem),
-        (status = 403, body = Problem), (status = 404, body = Problem), (status = 416)))]
+    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"), (status = 206), (status = 416)))]
 pub(crate) async fn get_file_content(
     State(state): State<AppState>,
     caller: Caller,

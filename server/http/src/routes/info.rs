@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use axum::http::Uri;
-use talaria_openapi::errors::Problem;
 use talaria_openapi::info::Info;
 
 use crate::auth::MaybeCaller;
@@ -16,7 +15,7 @@ use crate::state::AppState;
 
 /// Version, capabilities and limits. Without a credential: version and ways to sign in only.
 #[utoipa::path(get, path = "/v1/info", tag = "operations", security((), ("key" = [])),
-    responses((status = 200, body = Info), (status = 401, body = Problem)))]
+    responses((status = 200, body = Info)))]
 pub(crate) async fn info(State(state): State<AppState>, caller: MaybeCaller, uri: Uri) -> ApiResult<Json<Info>> {
     Params::of(&uri)?.finish()?;
     let is_known = caller.0.is_some();

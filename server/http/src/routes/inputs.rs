@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use talaria_openapi::auth::Scope;
-use talaria_openapi::errors::{ErrorCode, Problem};
+use talaria_openapi::errors::ErrorCode;
 use talaria_openapi::inputs::Input;
 use talaria_openapi::page::Page;
 
@@ -16,7 +16,7 @@ use crate::state::AppState;
 
 /// One input.
 #[utoipa::path(get, path = "/v1/inputs/{input_id}", tag = "runs", params(("input_id" = String, Path,)),
-    responses((status = 200, body = Input), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = Input)))]
 pub(crate) async fn get_input(
     State(state): State<AppState>,
     caller: Caller,
@@ -34,7 +34,7 @@ pub(crate) async fn get_input(
 
 /// The inputs that wait in a session's chain, first one first.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/queue", tag = "sessions", params(("session_id" = String, Path,)),
-    responses((status = 200, body = Page<Input>), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = Page<Input>)))]
 pub(crate) async fn list_queue(
     State(state): State<AppState>,
     caller: Caller,

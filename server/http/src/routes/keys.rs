@@ -6,7 +6,7 @@ use axum::http::{StatusCode, Uri};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use talaria_openapi::auth::{ApiKey, CreateKeyRequest, RotateKeyRequest, Scope, UpdateKeyRequest};
-use talaria_openapi::errors::{ErrorCode, Problem};
+use talaria_openapi::errors::ErrorCode;
 use talaria_openapi::ids::KeyId;
 use talaria_openapi::page::Page;
 use talaria_openapi::time::Timestamp;
@@ -31,7 +31,7 @@ fn allow(caller: &Caller) -> ApiResult<()> {
 
 /// Makes a key. Its secret is in this answer and nowhere else.
 #[utoipa::path(post, path = "/v1/keys", tag = "auth", request_body = CreateKeyRequest,
-    responses((status = 201, body = ApiKey), (status = 401, body = Problem), (status = 403, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 201, body = ApiKey)))]
 pub(crate) async fn create_key(
     State(state): State<AppState>,
     caller: Caller,
@@ -101,7 +101,7 @@ fn check_name(name: &str) -> ApiResult<()> {
 
 /// The keys of the profile, newest first, without their secrets.
 #[utoipa::path(get, path = "/v1/keys", tag = "auth",
-    responses((status = 200, body = Page<ApiKey>), (status = 401, body = Problem), (status = 403, body = Problem)))]
+    responses((status = 200, body = Page<ApiKey>)))]
 pub(crate) async fn list_keys(
     State(state): State<AppState>,
     caller: Caller,
@@ -137,7 +137,7 @@ async fn change(
 
 /// Renames a key.
 #[utoipa::path(patch, path = "/v1/keys/{key_id}", tag = "auth", params(("key_id" = String, Path,)), request_body = UpdateKeyRequest,
-    responses((status = 200, body = ApiKey), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 200, body = ApiKey)))]
 pub(crate) async fn update_key(
     State(state): State<AppState>,
     caller: Caller,
@@ -158,7 +158,7 @@ pub(crate) async fn update_key(
 
 /// Revokes a key at once.
 #[utoipa::path(delete, path = "/v1/keys/{key_id}", tag = "auth", params(("key_id" = String, Path,)),
-    responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 204)))]
 pub(crate) async fn revoke_key(
     State(state): State<AppState>,
     caller: Caller,
@@ -175,7 +175,7 @@ pub(crate) async fn revoke_key(
 
 /// Gives a key a new secret; the old one works a while longer.
 #[utoipa::path(post, path = "/v1/keys/{key_id}/rotate", tag = "auth", params(("key_id" = String, Path,)), request_body = RotateKeyRequest,
-    responses((status = 200, body = ApiKey), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 200, body = ApiKey)))]
 pub(crate) async fn rotate_key(
     State(state): State<AppState>,
     caller: Caller,

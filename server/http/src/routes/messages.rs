@@ -21,8 +21,7 @@ use crate::state::AppState;
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/messages", tag = "sessions",
     params(("session_id" = String, Path,), ("limit" = Option<u32>, Query,), ("cursor" = Option<String>, Query,), ("order" = Option<String>, Query,),
         ("role" = Option<Role>, Query,), ("run_id" = Option<String>, Query,), ("after_seq" = Option<i64>, Query,)),
-    responses((status = 200, body = Page<Message>), (status = 400, body = Problem), (status = 401, body = Problem),
-        (status = 403, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 200, body = Page<Message>), (status = 400, body = Problem)))]
 pub(crate) async fn list_messages(
     State(state): State<AppState>,
     caller: Caller,
@@ -64,7 +63,7 @@ pub(crate) async fn list_messages(
 /// One message, whole.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/messages/{message_id}", tag = "sessions",
     params(("session_id" = String, Path,), ("message_id" = String, Path,)),
-    responses((status = 200, body = Message), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = Message)))]
 pub(crate) async fn get_message(
     State(state): State<AppState>,
     caller: Caller,
@@ -88,8 +87,7 @@ pub(crate) async fn get_message(
 /// The whole session, as JSON lines or as Markdown.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/export", tag = "sessions",
     params(("session_id" = String, Path,), ("format" = Option<String>, Query, description = "`jsonl` (default) or `markdown`")),
-    responses((status = 200, content((ExportLine = "application/x-ndjson"), (String = "text/markdown"))),
-        (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 200, content((ExportLine = "application/x-ndjson"), (String = "text/markdown")))))]
 pub(crate) async fn export_session(
     State(state): State<AppState>,
     caller: Caller,

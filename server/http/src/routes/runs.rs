@@ -37,9 +37,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// Says something to a session's agent. With `Accept: text/event-stream` the answer is the run's stream.
 #[utoipa::path(post, path = "/v1/sessions/{session_id}/runs", tag = "runs", params(("session_id" = String, Path,)),
     request_body = CreateRunRequest,
-    responses((status = 202, body = Run), (status = 200, body = Event, content_type = "text/event-stream"), (status = 400, body = Problem),
-        (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem),
-        (status = 413, body = Problem), (status = 422, body = Problem), (status = 429, body = Problem), (status = 503, body = Problem)))]
+    responses((status = 202, body = Run), (status = 200, body = Event, content_type = "text/event-stream"), (status = 409, body = Problem), (status = 429, body = Problem)))]
 pub(crate) async fn create_run_in_session(
     State(state): State<AppState>,
     caller: Caller,
@@ -72,9 +70,7 @@ pub(crate) async fn create_run_in_session(
 
 /// Says something to an agent; begins a session for it where none is named.
 #[utoipa::path(post, path = "/v1/runs", tag = "runs", request_body = CreateRunRequest,
-    responses((status = 202, body = Run), (status = 200, body = Event, content_type = "text/event-stream"), (status = 400, body = Problem),
-        (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem),
-        (status = 413, body = Problem), (status = 422, body = Problem), (status = 429, body = Problem), (status = 503, body = Problem)))]
+    responses((status = 202, body = Run), (status = 200, body = Event, content_type = "text/event-stream"), (status = 409, body = Problem), (status = 429, body = Problem)))]
 pub(crate) async fn create_run(
     State(state): State<AppState>,
     caller: Caller,
@@ -237,7 +233,7 @@ fn content(input: &InputBody) -> ApiResult<Vec<Part>> {
 #[utoipa::path(get, path = "/v1/runs", tag = "runs",
     params(("limit" = Option<u32>, Query,), ("cursor" = Option<String>, Query,), ("order" = Option<String>, Query,),
         ("session_id" = Option<String>, Query,), ("status" = Option<RunStatus>, Query,)),
-    responses((status = 200, body = Page<Run>), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 200, body = Page<Run>), (status = 400, body = Problem)))]
 pub(crate) async fn list_runs(State(state): State<AppState>, caller: Caller, uri: Uri) -> ApiResult<Response> {
     caller.allow(Scope::SessionsRead)?;
     let mut params = Params::of(&uri)?;
@@ -272,7 +268,7 @@ pub(crate) async fn find(state: &AppState, caller: &Caller, run_id: &RunId) -> A
 
 /// One run. With `wait` the answer comes when the run has ended or waits for a person, at the latest after that many seconds.
 #[utoipa::path(get, path = "/v1/runs/{run_id}", tag = "runs", params(("run_id" = String, Path,), ("wait" = Option<u64>, Query,)),
-    responses((status = 200, body = Run), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 200, body = Run)))]
 pub(crate) async fn get_run(
     State(state): State<AppState>,
     caller: Caller,
@@ -314,8 +310,7 @@ async fn settled(state: &AppState, caller: &Caller, run_id: RunId, patience: Dur
 
 /// Tells a run to stop. A run that has ended is answered as it is.
 #[utoipa::path(post, path = "/v1/runs/{run_id}/cancel", tag = "runs", params(("run_id" = String, Path,)), request_body = CancelRunRequest,
-    responses((status = 202, body = Run), (status = 200, body = Run), (status = 401, body = Problem), (status = 403, body = Problem),
-        (status = 404, body = Problem), (status = 415, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 202, body = Run), (status = 200, body = Run)))]
 pub(crate) async fn cancel_run(
     State(state): State<AppState>,
     caller: Caller,

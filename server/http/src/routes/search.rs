@@ -24,7 +24,7 @@ const SNIPPET_CHARS: usize = 240;
 /// anything else is searched as it is.
 #[utoipa::path(get, path = "/v1/search", tag = "search",
     params(("q" = String, Query,), ("limit" = Option<u32>, Query,), ("cursor" = Option<String>, Query,), ("session_id" = Option<String>, Query,), ("role" = Option<Role>, Query,)),
-    responses((status = 200, body = SearchResults), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 200, body = SearchResults), (status = 400, body = Problem)))]
 pub(crate) async fn search(State(state): State<AppState>, caller: Caller, uri: Uri) -> ApiResult<Json<SearchResults>> {
     caller.allow(Scope::SessionsRead)?;
     let begun = Instant::now();

@@ -32,8 +32,7 @@ const MAX_METADATA_VALUE_CHARS: usize = 512;
 
 /// Begins a session.
 #[utoipa::path(post, path = "/v1/sessions", tag = "sessions", request_body = CreateSessionRequest,
-    responses((status = 201, body = Session), (status = 401, body = Problem), (status = 403, body = Problem),
-        (status = 404, body = Problem), (status = 409, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 201, body = Session), (status = 409, body = Problem)))]
 pub(crate) async fn create_session(
     State(state): State<AppState>,
     caller: Caller,
@@ -199,7 +198,7 @@ pub(crate) fn check_metadata(metadata: &Metadata) -> ApiResult<()> {
 #[utoipa::path(get, path = "/v1/sessions", tag = "sessions",
     params(("limit" = Option<u32>, Query,), ("cursor" = Option<String>, Query,), ("order" = Option<String>, Query,),
         ("archived" = Option<bool>, Query,), ("source" = Option<SessionSource>, Query,), ("q" = Option<String>, Query,)),
-    responses((status = 200, body = Page<Session>), (status = 400, body = Problem), (status = 401, body = Problem), (status = 403, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 200, body = Page<Session>), (status = 400, body = Problem)))]
 pub(crate) async fn list_sessions(State(state): State<AppState>, caller: Caller, uri: Uri) -> ApiResult<Response> {
     caller.allow(Scope::SessionsRead)?;
     let mut params = Params::of(&uri)?;
@@ -275,7 +274,7 @@ pub(crate) async fn find(state: &AppState, caller: &Caller, session_id: &str) ->
 
 /// One session.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}", tag = "sessions", params(("session_id" = String, Path,)),
-    responses((status = 200, body = Session), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = Session)))]
 pub(crate) async fn get_session(
     State(state): State<AppState>,
     caller: Caller,
@@ -302,8 +301,7 @@ fn with_etag(session: &Session) -> Response {
 /// Changes a session's chain.
 #[utoipa::path(patch, path = "/v1/sessions/{session_id}", tag = "sessions", params(("session_id" = String, Path,)),
     request_body = UpdateSessionRequest,
-    responses((status = 200, body = Session), (status = 401, body = Problem), (status = 403, body = Problem),
-        (status = 404, body = Problem), (status = 412, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 200, body = Session), (status = 412, body = Problem)))]
 pub(crate) async fn update_session(
     State(state): State<AppState>,
     caller: Caller,
@@ -369,7 +367,7 @@ fn if_match(headers: &HeaderMap, session: &Session) -> ApiResult<Option<Timestam
 /// Deletes a session's whole chain. With `force=true` its live run is stopped first.
 #[utoipa::path(delete, path = "/v1/sessions/{session_id}", tag = "sessions",
     params(("session_id" = String, Path,), ("force" = Option<bool>, Query,)),
-    responses((status = 204), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
+    responses((status = 204), (status = 409, body = Problem)))]
 pub(crate) async fn delete_session(
     State(state): State<AppState>,
     caller: Caller,
@@ -394,7 +392,7 @@ pub(crate) async fn delete_session(
 
 /// The session's frozen system prompt, layer by layer.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/prompt", tag = "sessions", params(("session_id" = String, Path,)),
-    responses((status = 200, body = Prompt), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = Prompt)))]
 pub(crate) async fn get_prompt(
     State(state): State<AppState>,
     caller: Caller,
@@ -416,7 +414,7 @@ pub(crate) async fn get_prompt(
 
 /// Everything that a client needs to show a session and go on with its stream.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/snapshot", tag = "sessions", params(("session_id" = String, Path,)),
-    responses((status = 200, body = Snapshot), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = Snapshot)))]
 pub(crate) async fn get_snapshot(
     State(state): State<AppState>,
     caller: Caller,

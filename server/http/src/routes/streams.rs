@@ -20,8 +20,7 @@ use crate::state::AppState;
 /// A page of the log, after a number.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/events", tag = "streams",
     params(("session_id" = String, Path,), ("after" = Option<i64>, Query,), ("limit" = Option<u32>, Query,)),
-    responses((status = 200, body = Page<Event>), (status = 400, body = Problem), (status = 401, body = Problem),
-        (status = 403, body = Problem), (status = 404, body = Problem), (status = 410, body = Problem), (status = 422, body = Problem)))]
+    responses((status = 200, body = Page<Event>), (status = 400, body = Problem), (status = 410, body = Problem)))]
 pub(crate) async fn list_events(
     State(state): State<AppState>,
     caller: Caller,
@@ -68,8 +67,7 @@ pub(crate) async fn list_events(
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/stream", tag = "streams",
     params(("session_id" = String, Path,), ("after" = Option<i64>, Query,), ("from" = Option<String>, Query,),
         ("heartbeat" = Option<u64>, Query,), ("Last-Event-ID" = Option<String>, Header,)),
-    responses((status = 200, body = Event, content_type = "text/event-stream"), (status = 400, body = Problem), (status = 401, body = Problem),
-        (status = 403, body = Problem), (status = 404, body = Problem), (status = 406, body = Problem), (status = 429, body = Problem)))]
+    responses((status = 200, body = Event, content_type = "text/event-stream"), (status = 400, body = Problem), (status = 429, body = Problem)))]
 pub(crate) async fn stream_session(
     State(state): State<AppState>,
     caller: Caller,
@@ -89,8 +87,7 @@ pub(crate) async fn stream_session(
 #[utoipa::path(get, path = "/v1/runs/{run_id}/stream", tag = "streams",
     params(("run_id" = String, Path,), ("after" = Option<i64>, Query,), ("from" = Option<String>, Query,),
         ("heartbeat" = Option<u64>, Query,), ("Last-Event-ID" = Option<String>, Header,)),
-    responses((status = 200, body = Event, content_type = "text/event-stream"), (status = 204), (status = 400, body = Problem), (status = 401, body = Problem),
-        (status = 403, body = Problem), (status = 404, body = Problem), (status = 406, body = Problem), (status = 429, body = Problem)))]
+    responses((status = 200, body = Event, content_type = "text/event-stream"), (status = 204), (status = 400, body = Problem), (status = 429, body = Problem)))]
 pub(crate) async fn stream_run(
     State(state): State<AppState>,
     caller: Caller,

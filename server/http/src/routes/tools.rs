@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::Uri;
 use talaria_domain::tool::ToolSpec;
 use talaria_openapi::auth::Scope;
-use talaria_openapi::errors::{ErrorCode, Problem};
+use talaria_openapi::errors::ErrorCode;
 use talaria_openapi::page::Page;
 use talaria_openapi::tools::Tool;
 
@@ -16,7 +16,7 @@ use crate::state::AppState;
 
 /// All tools, by name.
 #[utoipa::path(get, path = "/v1/tools", tag = "tools",
-    responses((status = 200, body = Page<Tool>), (status = 401, body = Problem), (status = 403, body = Problem)))]
+    responses((status = 200, body = Page<Tool>)))]
 pub(crate) async fn list_tools(State(state): State<AppState>, caller: Caller, uri: Uri) -> ApiResult<Json<Page<Tool>>> {
     caller.allow(Scope::ToolsRead)?;
     Params::of(&uri)?.finish()?;
@@ -36,7 +36,7 @@ pub(crate) async fn list_tools(State(state): State<AppState>, caller: Caller, ur
 
 /// One tool.
 #[utoipa::path(get, path = "/v1/tools/{name}", tag = "tools", params(("name" = String, Path,)),
-    responses((status = 200, body = Tool), (status = 401, body = Problem), (status = 403, body = Problem), (status = 404, body = Problem)))]
+    responses((status = 200, body = Tool)))]
 pub(crate) async fn get_tool(
     State(state): State<AppState>,
     caller: Caller,
