@@ -1,6 +1,14 @@
 //! Everything that this program writes. Text of others is stripped of control characters, so that it can't steer the
 //! terminal.
 
+mod inline;
+mod markdown;
+mod marks;
+mod safe;
+mod style;
+mod table;
+mod wrap;
+
 use std::io::{IsTerminal as _, Write as _};
 
 use talaria_openapi::events::{EventBody, ToolStatus};
