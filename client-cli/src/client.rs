@@ -6,7 +6,8 @@ use std::time::Duration;
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use talaria_openapi::ids::{RunId, SessionId};
+use talaria_openapi::auth::Whoami;
+use talaria_openapi::ids::{MessageId, RunId, SessionId};
 use talaria_openapi::info::Info;
 use talaria_openapi::messages::Message;
 use talaria_openapi::page::Page;
@@ -14,12 +15,15 @@ use talaria_openapi::runs::{CancelRunRequest, CreateRunRequest, Run};
 use talaria_openapi::search::SearchResults;
 use talaria_openapi::sessions::{CreateSessionRequest, Session, Snapshot, UpdateSessionRequest};
 use talaria_openapi::tools::Tool;
+use talaria_text::cut::one_line;
 
 use crate::error::{Error, Result};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longer than any wait that can be asked for, and than several heartbeats of a stream: silence beyond it is a dead peer.
 const READ_TIMEOUT: Duration = Duration::from_secs(90);
+/// Longest passage of an answer that isn't ours, in cells.
+const MAX_SAID: usize = 200;
 
 /// Speaks to one server as one credential in one profile. Cheap to clone.
 #[derive(Clone)]
@@ -41,9 +45,15 @@ impl std::fmt::Debug for Client {
 impl Client {
     /// A client of the server at `base_url`, such as `http://127.0.0.1:8640`.
     pub fn new(base_url: &str, token: Option<String>, profile: Option<String>) -> Result<Self> {
+        let address = address(base_url)?;
         // Fails when another part of the program was first, which is as good.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let http = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder();
+        if is_this_host(&address) {
+            // A proxy of the environment must not get what is meant for this host.
+            builder = builder.no_proxy();
+        }
+        let http = builder
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(READ_TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
@@ -66,6 +76,11 @@ impl Client {
         &self.base_url
     }
 
+    /// Whether others can read what is sent.
+    pub(crate) fn sends_in_clear(&self) -> bool {
+        address(&self.base_url).is_ok_and(|address| address.scheme() == "http" && !is_this_host(&address))
+    }
+
     /// A request with credential and profile.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let mut request = self.http.request(method, format!("{}{path}", self.base_url));
@@ -78,13 +93,13 @@ impl Client {
         request
     }
 
-    /// Sends a request; an answer from 400 up is an error.
+    /// Sends a request; any answer but success is an error (redirects are not followed: they would carry the credential).
     pub async fn send(&self, request: RequestBuilder) -> Result<Response> {
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
-        if response.status().as_u16() < 400 {
+        let status = response.status();
+        if status.is_success() {
             return Ok(response);
         }
-        let status = response.status();
         let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
         match serde_json::from_slice(&body) {
             Ok(problem) => Err(Error::Problem(Box::new(problem))),
@@ -93,7 +108,11 @@ impl Client {
                 url: self.base_url.to_string(),
                 reason: format!("something in between answers {status}"),
             }),
-            Err(_) => Err(Error::Protocol(format!("status {status} without a problem document"))),
+            // A code of a later version, or a gate in front of the server.
+            Err(_) => Err(Error::Refused {
+                status: status.as_u16(),
+                text: said(&body),
+            }),
         }
     }
 
@@ -196,17 +215,24 @@ impl Client {
         }
     }
 
-    /// A session as JSON lines or Markdown.
-    pub async fn export_session(&self, session_id: SessionId, format: &str) -> Result<String> {
+    /// One message, whole whatever its size.
+    pub async fn get_message(&self, session_id: SessionId, message_id: MessageId) -> Result<Message> {
+        self.get(&format!("/v1/sessions/{session_id}/messages/{message_id}"))
+            .await
+    }
+
+    /// A session as JSON lines or Markdown; the answer's body may be long.
+    pub async fn export_session(&self, session_id: SessionId, format: &str) -> Result<Response> {
         let request = self.request(
             Method::GET,
             &format!("/v1/sessions/{session_id}/export?format={format}"),
         );
-        self.send(request)
-            .await?
-            .text()
-            .await
-            .map_err(|error| self.unreachable(&error))
+        self.send(request).await
+    }
+
+    /// Who the server takes this client for.
+    pub async fn whoami(&self) -> Result<Whoami> {
+        self.get("/v1/auth/whoami").await
     }
 
     /// Says something in a session.
@@ -252,5 +278,36 @@ impl Client {
             StatusCode::NO_CONTENT => Ok(None),
             status => Err(Error::Protocol(format!("a stream is answered with {status}"))),
         }
+    }
+}
+
+fn address(base_url: &str) -> Result<reqwest::Url> {
+    let address = reqwest::Url::parse(base_url).ok();
+    address
+        .filter(|address| ["http", "https"].contains(&address.scheme()) && address.has_host())
+        .ok_or_else(|| {
+            Error::Local(format!(
+                "`{base_url}` is no address of a server: write https://HOST or http://HOST:PORT"
+            ))
+        })
+}
+
+fn is_this_host(address: &reqwest::Url) -> bool {
+    let host = address.host_str().unwrap_or_default();
+    let ip = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
+    host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
+}
+
+/// What an answer without a problem document says, in a line.
+fn said(body: &[u8]) -> String {
+    let value: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let texts = ["title", "detail"].map(|field| value.get(field).and_then(serde_json::Value::as_str));
+    let text = texts.into_iter().flatten().collect::<Vec<_>>().join(": ");
+    if !text.is_empty() {
+        return text;
+    }
+    match one_line(&String::from_utf8_lossy(body), MAX_SAID) {
+        text if text.is_empty() => "without a word".to_owned(),
+        text => text,
     }
 }

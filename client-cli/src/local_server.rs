@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use crate::client::Client;
 use crate::error::{Error, Result};
+use crate::log_file::tail;
 use crate::render;
 
 const START_PATIENCE: Duration = Duration::from_secs(15);
@@ -88,7 +89,7 @@ impl LocalServer {
                 .flatten()
                 .is_some_and(|status| status.code() != Some(EXIT_TEMPORARY));
             if has_failed || Instant::now() > until {
-                let why = tail(&log, 5);
+                let why = String::from_utf8_lossy(&tail(&log, 5).unwrap_or_default()).into_owned();
                 return Err(Error::Local(format!(
                     "talaria-server doesn't start. The end of {}:\n{why}",
                     log.display()
@@ -158,13 +159,4 @@ fn program() -> Result<PathBuf> {
     } else {
         PathBuf::from("talaria-server")
     })
-}
-
-/// The last lines of a file.
-pub(crate) fn tail(path: &Path, lines: usize) -> String {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let all: Vec<&str> = text.lines().collect();
-    all.get(all.len().saturating_sub(lines)..)
-        .unwrap_or_default()
-        .join("\n")
 }

@@ -1,131 +1,167 @@
-//! Everything that this program writes. Text of others is stripped of control characters, so that it can't steer the
-//! terminal.
+//! Everything that this program writes. On a terminal, text of others is stripped of whatever could steer it; elsewhere it
+//! goes out as it came.
 
 mod inline;
+mod live;
+mod live_view;
 mod markdown;
 mod marks;
+mod plain_view;
 mod safe;
 mod style;
 mod table;
+mod tool_line;
 mod wrap;
 
+use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write as _};
 
-use talaria_openapi::events::{EventBody, ToolStatus};
-use talaria_text::cut::one_line;
-use talaria_text::sanitize::printable;
+use talaria_text::cut::width;
 
-/// Longest tool line, in cells, where the terminal's width isn't known.
-const LINE_CELLS: usize = 80;
+use self::markdown::Markdown;
+use self::style::{Colour, Line, Span, Style};
+use self::wrap::Margin;
+use crate::error::{Error, Result};
+use crate::progress::Step;
 
-/// Prints text to standard output as it is, but for control characters.
-pub fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    // A closed pipe ends the program by its next signal; there is nobody to tell.
-    drop(out.write_all(printable(text).as_bytes()).and_then(|()| out.flush()));
+pub(crate) use live_view::LiveView;
+pub(crate) use plain_view::PlainView;
+pub(crate) use safe::safe;
+
+/// The mark before what a person says.
+pub(crate) const PROMPT: &str = "› ";
+/// Width where the terminal doesn't tell its own.
+const DEFAULT_COLUMNS: usize = 80;
+const DEFAULT_ROWS: usize = 24;
+
+/// What shows a run to a person.
+pub(crate) trait View {
+    /// Shows what happened.
+    fn step(&mut self, step: Step) -> Result<()>;
+    /// Time has passed, or the terminal has another size.
+    fn tick(&mut self) -> Result<()>;
+    /// What the person is typing.
+    fn typed(&mut self, text: &str) -> Result<()>;
+    /// Ends what is open, and gives the terminal back.
+    fn close(&mut self) -> Result<()>;
 }
 
-/// Prints a line of JSON that the server sent; it holds no control characters by its form.
-pub fn print_line(line: &str) {
+/// The view for where standard output goes.
+pub(crate) fn view(can_type: bool) -> Box<dyn View> {
+    if is_lively() {
+        Box::new(LiveView::new(can_type))
+    } else {
+        Box::new(PlainView::default())
+    }
+}
+
+/// Whether colours and moving lines are wanted: all output goes to a terminal, and nobody said no.
+pub(crate) fn is_lively() -> bool {
+    std::io::stdout().is_terminal() && is_coloured()
+}
+
+/// Columns and rows of the terminal.
+pub(crate) fn size() -> (usize, usize) {
+    match crossterm::terminal::size() {
+        Ok((columns, rows)) if columns > 0 && rows > 0 => (columns.into(), rows.into()),
+        _ => (DEFAULT_COLUMNS, DEFAULT_ROWS),
+    }
+}
+
+/// Prints text of others to standard output.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let text = if std::io::stdout().is_terminal() {
+        safe(text)
+    } else {
+        Cow::Borrowed(text)
+    };
+    write_out(text.as_bytes())
+}
+
+/// Prints a line of JSON that the server sent.
+pub(crate) fn print_json(line: &str) -> Result<()> {
+    let line = if std::io::stdout().is_terminal() {
+        safe::safe_json(line)
+    } else {
+        Cow::Borrowed(line)
+    };
+    write_out(format!("{line}\n").as_bytes())
+}
+
+fn write_out(bytes: &[u8]) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    drop(writeln!(out, "{line}").and_then(|()| out.flush()));
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(Error::Output)
+}
+
+/// Shows a whole text of Markdown: styled on a terminal that is lively, as it is elsewhere.
+pub(crate) fn print_markdown(text: &str) -> Result<()> {
+    if !is_lively() {
+        return print(&format!("{text}\n"));
+    }
+    let (mut markdown, columns) = (Markdown::default(), size().0);
+    let mut rows = markdown.push(&safe(text), columns);
+    rows.extend(markdown.finish(columns));
+    print_rows(&rows)
+}
+
+/// Shows again what a person said.
+pub(crate) fn echo(text: &str) -> Result<()> {
+    if !is_lively() {
+        return print(&format!("{PROMPT}{}\n", text.replace('\n', "\n  ")));
+    }
+    let margin = Margin {
+        first: vec![Span::new(PROMPT, Style::coloured(Colour::Green))],
+        rest: vec![Span::new(" ".repeat(width(PROMPT)), Style::PLAIN)],
+    };
+    let (mut rows, mut before) = (Vec::new(), margin.clone());
+    for line in safe(text).replace('\t', " ").lines() {
+        rows.extend(wrap::wrap(&[Span::new(line, Style::PLAIN)], &before, size().0));
+        before.first.clone_from(&margin.rest);
+    }
+    print_rows(&rows)
+}
+
+fn print_rows(rows: &[Line]) -> Result<()> {
+    let text: String = rows.iter().map(|row| format!("{}\n", style::ansi(row))).collect();
+    write_out(text.as_bytes())
 }
 
 /// Says something beside the answer.
-pub fn notice(text: &str) {
-    let mut err = std::io::stderr().lock();
-    let line = printable(text);
-    drop(if is_coloured() {
-        writeln!(err, "\x1b[2m{line}\x1b[0m")
+pub(crate) fn notice(text: &str) {
+    let line = safe(text);
+    say(&if is_coloured() {
+        format!("\x1b[2m{line}\x1b[0m\n")
     } else {
-        writeln!(err, "{line}")
+        format!("{line}\n")
     });
 }
 
 /// Says what went wrong.
-pub fn complain(text: &str) {
-    let mut err = std::io::stderr().lock();
-    let line = printable(text);
-    drop(if is_coloured() {
-        writeln!(err, "\x1b[31mtalaria:\x1b[0m {line}")
+pub(crate) fn complain(text: &str) {
+    let line = safe(text);
+    say(&if is_coloured() {
+        format!("\x1b[31mtalaria:\x1b[0m {line}\n")
     } else {
-        writeln!(err, "talaria: {line}")
+        format!("talaria: {line}\n")
     });
 }
 
-fn is_coloured() -> bool {
+fn say(text: &str) {
+    // Where standard error is closed, there is nobody to tell.
+    drop(std::io::stderr().lock().write_all(text.as_bytes()));
+}
+
+/// Whether standard error takes colours.
+pub(crate) fn is_coloured() -> bool {
+    let is_set = |name| variable(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = variable("TERM").is_some_and(|value| value == "dumb");
+    std::io::stderr().is_terminal() && !is_set("NO_COLOR") && !is_dumb
+}
+
+fn variable(name: &str) -> Option<String> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "NO_COLOR is a convention of terminals, not configuration of ours"
+        reason = "NO_COLOR and TERM are conventions of terminals, not configuration of ours"
     )]
-    let is_off = std::env::var("NO_COLOR").is_ok_and(|value| !value.is_empty());
-    std::io::stderr().is_terminal() && !is_off
-}
-
-/// What a person sees of a run as it goes: text to standard output, everything else to standard error.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Whether anything was printed that doesn't end its line.
-    is_in_line: bool,
-}
-
-impl Progress {
-    /// Shows an event.
-    pub fn show(&mut self, body: &EventBody) {
-        match body {
-            EventBody::TextDelta { text, .. } => {
-                print(text);
-                self.is_in_line = !text.ends_with('\n');
-            }
-            EventBody::ToolStarted { name, preview, .. } => self.aside(&format!("⏺ {name} {preview}")),
-            EventBody::ToolCompleted {
-                name,
-                status,
-                duration_ms,
-                ..
-            } => match status {
-                ToolStatus::Completed => {}
-                ToolStatus::Failed => self.aside(&format!(
-                    "  {name} failed after {duration_ms} ms; the model is told why"
-                )),
-                ToolStatus::Declined => self.aside(&format!("  {name} was refused")),
-                ToolStatus::Cancelled => self.aside(&format!("  {name} was stopped")),
-                ToolStatus::UnknownOutcome => self.aside(&format!("  {name}: nobody knows whether it took effect")),
-            },
-            EventBody::RunNotice { message, .. } => self.aside(message),
-            EventBody::RunFailed { run } => {
-                let why = run
-                    .error
-                    .as_ref()
-                    .map(|error| error.message.clone())
-                    .unwrap_or_default();
-                self.end_line();
-                complain(&format!("the run failed: {why}"));
-            }
-            EventBody::RunCancelled { .. } => self.aside("stopped"),
-            EventBody::RunInterrupted { run } => {
-                let why = run
-                    .stop
-                    .as_ref()
-                    .and_then(|stop| stop.detail.clone())
-                    .unwrap_or_default();
-                self.aside(&format!("interrupted: {why}"));
-            }
-            EventBody::MessageCompleted { .. } => self.end_line(),
-            _ => {}
-        }
-    }
-
-    /// Ends the line that is open.
-    pub fn end_line(&mut self) {
-        if std::mem::take(&mut self.is_in_line) {
-            print("\n");
-        }
-    }
-
-    fn aside(&mut self, text: &str) {
-        self.end_line();
-        let cells = crossterm::terminal::size().map_or(LINE_CELLS, |(columns, _)| usize::from(columns).max(10));
-        notice(&one_line(text, cells));
-    }
+    std::env::var(name).ok()
 }

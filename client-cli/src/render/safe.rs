@@ -1,7 +1,6 @@
 //! Text of others on a terminal: nothing that a model, a tool or a page says may steer it.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use talaria_text::sanitize::printable;
 
@@ -32,8 +31,8 @@ pub(crate) fn safe_json(line: &str) -> Cow<'_, str> {
     let mut safe = String::with_capacity(line.len() + 16);
     for letter in line.chars() {
         if is_harmful(letter) {
-            // All of them lie in the first plane: one escape each. Writing to a string can't fail.
-            drop(write!(safe, "\\u{:04x}", u32::from(letter)));
+            // All of them lie in the first plane: one escape each.
+            safe.push_str(&format!("\\u{:04x}", u32::from(letter)));
         } else {
             safe.push(letter);
         }

@@ -106,6 +106,7 @@ pub(crate) fn ansi(line: &[Span]) -> String {
 }
 
 /// The letters of a line.
+#[cfg(test)]
 pub(crate) fn letters(line: &[Span]) -> String {
     line.iter().map(|span| span.text.as_str()).collect()
 }

@@ -45,13 +45,9 @@ impl Table {
         for line in body {
             let mut row = cells(line);
             // A row with more cells than heads keeps them all, in its last cell.
-            if let Some(extra) = row
-                .split_off(row.len().min(alignments.len()))
-                .into_iter()
-                .reduce(joined)
-            {
-                let last = row.pop().unwrap_or_default();
-                row.push(joined(last, extra));
+            let extra = row.split_off(row.len().min(alignments.len()));
+            if let Some(last) = row.last_mut() {
+                extra.iter().for_each(|cell| *last = joined(last, cell));
             }
             row.resize(alignments.len(), String::new());
             rows.push(styled(row, Style::PLAIN));
@@ -132,7 +128,7 @@ impl Table {
     }
 }
 
-fn joined(left: String, right: String) -> String {
+fn joined(left: &str, right: &str) -> String {
     format!("{left} | {right}")
 }
 

@@ -1,0 +1,167 @@
+//! `talaria chat`: a conversation.
+
+mod commands;
+mod lines;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::process::ExitCode;
+
+use talaria_openapi::ids::{RunId, SessionId};
+
+use self::lines::{Lines, Read};
+use crate::commands::{Connected, new_session};
+use crate::error::{Error, Result};
+use crate::follow::{Follower, say};
+use crate::render;
+
+/// Where a conversation begins.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Start {
+    /// In this session.
+    pub(crate) session: Option<SessionId>,
+    /// In the last session of the folder that the person stands in.
+    pub(crate) is_continued: bool,
+}
+
+/// Whether the conversation goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Go,
+    Leave,
+}
+
+struct Chat {
+    connected: Connected,
+    session_id: SessionId,
+    /// The sessions of the last list, which `/resume 2` counts in.
+    listed: Vec<SessionId>,
+    /// What was typed during a run and not sent.
+    unsent: String,
+}
+
+pub(crate) async fn chat(connected: Connected, start: &Start, home: &Path) -> Result<ExitCode> {
+    let mut lines = Lines::open(home)?;
+    greet(&connected).await?;
+    let mut chat = Chat::begin(connected, start).await?;
+    let mut interrupts = 0;
+    loop {
+        let unsent = std::mem::take(&mut chat.unsent);
+        // Reading blocks: the line is read beside the runtime, and the reader comes back with it.
+        let read = tokio::task::spawn_blocking(move || {
+            let read = lines.next(&unsent);
+            (lines, read)
+        });
+        let (reader, read) = read.await.map_err(|error| Error::Local(error.to_string()))?;
+        lines = reader;
+        match read? {
+            Read::End => break,
+            Read::Interrupted => {
+                interrupts += 1;
+                if interrupts > 1 {
+                    break;
+                }
+                render::notice("Ctrl+C again or Ctrl+D leaves");
+            }
+            Read::Text(text) => {
+                interrupts = 0;
+                if chat.hear(text.trim()).await? == Next::Leave {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn greet(connected: &Connected) -> Result<()> {
+    let info = connected.client.info().await?;
+    let model = info.model.map(|model| model.name).unwrap_or_default();
+    render::notice(&format!(
+        "Talaria {} with {model}. /help lists what you can do, Ctrl+D leaves.",
+        info.version
+    ));
+    if model == "demo/demo" {
+        render::notice(
+            "This is the built-in demo model. To connect a real one, set `model` in config.yaml, or OPENAI_API_KEY.",
+        );
+    }
+    Ok(())
+}
+
+impl Chat {
+    async fn begin(connected: Connected, start: &Start) -> Result<Self> {
+        let found = match (start.session, start.is_continued) {
+            (Some(session_id), _) => Some(session_id),
+            (None, true) => connected.last_session(None).await?,
+            (None, false) => None,
+        };
+        let session_id = match found {
+            Some(session_id) => session_id,
+            None => {
+                if start.is_continued {
+                    render::notice("there is no session of this folder yet: a new one begins");
+                }
+                new_session(&connected).await?.id
+            }
+        };
+        let mut chat = Self {
+            connected,
+            session_id,
+            listed: Vec::new(),
+            unsent: String::new(),
+        };
+        if let Some(session_id) = found {
+            chat.enter(session_id).await?;
+        }
+        Ok(chat)
+    }
+
+    /// Does what the person wrote. Whatever fails is said, and the conversation goes on; only a closed output ends it.
+    async fn hear(&mut self, text: &str) -> Result<Next> {
+        let outcome = match text.strip_prefix('/') {
+            _ if text.is_empty() => Ok(Next::Go),
+            Some(command) => self.command(command).await,
+            None => self.say(text).await,
+        };
+        match outcome {
+            Ok(next) => Ok(next),
+            Err(Error::Output(error)) => Err(Error::Output(error)),
+            Err(error) => {
+                render::complain(&error.to_string());
+                Ok(Next::Go)
+            }
+        }
+    }
+
+    async fn say(&mut self, text: &str) -> Result<Next> {
+        let run = say(self.connected.client.clone(), self.session_id, text.to_owned()).await?;
+        // A session that was continued goes on in its newest part.
+        self.session_id = run.session_id;
+        self.follow(run.id).await
+    }
+
+    /// Shows a run, and those that the person starts meanwhile.
+    async fn follow(&mut self, run_id: RunId) -> Result<Next> {
+        let mut waiting: VecDeque<(RunId, Option<String>)> = VecDeque::from([(run_id, None)]);
+        while let Some((run_id, text)) = waiting.pop_front() {
+            if let Some(text) = text {
+                render::echo(&text)?;
+            }
+            let followed = Follower::new(&self.connected.client, run_id, Some(self.session_id))?
+                .follow()
+                .await?;
+            let queued = followed.queued.into_iter();
+            waiting.extend(queued.map(|(run_id, text)| (run_id, Some(text))));
+            self.unsent = followed.unsent;
+            if followed.status.is_none() {
+                render::notice(&format!(
+                    "what runs goes on without you: talaria chat --session {}",
+                    self.session_id
+                ));
+                return Ok(Next::Leave);
+            }
+        }
+        Ok(Next::Go)
+    }
+}

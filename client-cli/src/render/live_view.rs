@@ -1,0 +1,216 @@
+//! A run on a terminal: finished lines go up, and at the bottom moves what isn't finished.
+
+use std::io::Stdout;
+use std::time::{Duration, Instant};
+
+use talaria_text::cut::{one_line, width};
+
+use super::live::Live;
+use super::markdown::Markdown;
+use super::safe::safe;
+use super::style::{Colour, Line, Span, Style};
+use super::wrap::{Margin, chop, wrap};
+use super::{PROMPT, View, size, tool_line};
+use crate::error::{Error, Result};
+use crate::progress::{Call, Step};
+
+/// Least time between two pictures of a line that grows.
+const FRAME: Duration = Duration::from_millis(30);
+/// Most rows of calls that work.
+const MAX_CALLS: usize = 4;
+/// Most rows of what the person is typing.
+const MAX_TYPED: usize = 3;
+
+/// Which kind of line came last: different kinds stand apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Nothing,
+    Text,
+    Aside,
+}
+
+/// Shows a run on a terminal.
+pub(crate) struct LiveView {
+    live: Live<Stdout>,
+    markdown: Markdown,
+    calls: Vec<(Call, Instant)>,
+    typed: String,
+    can_type: bool,
+    /// The place in the session's queue.
+    place: Option<u32>,
+    began: Instant,
+    last: Last,
+    columns: usize,
+    painted_at: Option<Instant>,
+}
+
+impl LiveView {
+    pub(crate) fn new(can_type: bool) -> Self {
+        Self {
+            live: Live::new(std::io::stdout()),
+            markdown: Markdown::default(),
+            calls: Vec::new(),
+            typed: String::new(),
+            can_type,
+            place: None,
+            began: Instant::now(),
+            last: Last::Nothing,
+            columns: size().0,
+            painted_at: None,
+        }
+    }
+
+    fn paint(&mut self, staying: &[Line]) -> Result<()> {
+        let (columns, rows) = size();
+        if columns != std::mem::replace(&mut self.columns, columns) {
+            self.live.invalidate();
+        }
+        self.painted_at = Some(Instant::now());
+        let moving = self.moving(columns, rows);
+        self.live.paint(staying, &moving).map_err(Error::Output)
+    }
+
+    fn moving(&self, columns: usize, rows: usize) -> Vec<Line> {
+        let mut below: Vec<Line> = Vec::new();
+        for (call, since) in self.calls.iter().take(MAX_CALLS) {
+            below.push(tool_line::working(call, since.elapsed(), columns));
+        }
+        if let Some(more) = self.calls.len().checked_sub(MAX_CALLS).filter(|more| *more > 0) {
+            below.push(vec![Span::new(format!("  and {more} more"), Style::DIM)]);
+        }
+        below.push(self.status(columns));
+        below.extend(self.typing(columns));
+        let mut tail = self.markdown.tail(columns);
+        if !tail.is_empty() && self.last == Last::Aside {
+            tail.insert(0, Line::new());
+        }
+        // The screen must hold all of it, or its first row can't be reached again.
+        let room = rows.saturating_sub(below.len() + 1);
+        let mut moving = tail.split_off(tail.len().saturating_sub(room));
+        moving.extend(below);
+        moving.split_off(moving.len().saturating_sub(rows.saturating_sub(1).max(1)))
+    }
+
+    fn status(&self, columns: usize) -> Line {
+        let elapsed = self.began.elapsed();
+        let hint = if self.can_type {
+            " · Ctrl+C stops, typing queues"
+        } else {
+            " · Ctrl+C stops"
+        };
+        let place = self
+            .place
+            .map_or_else(String::new, |place| format!("waits, place {place} · "));
+        let text = one_line(
+            &format!("{place}{} s{hint}", elapsed.as_secs()),
+            columns.saturating_sub(2),
+        );
+        vec![
+            Span::new(
+                format!("{} ", tool_line::spinner(elapsed)),
+                Style::coloured(Colour::Cyan),
+            ),
+            Span::new(text, Style::DIM),
+        ]
+    }
+
+    fn typing(&self, columns: usize) -> Vec<Line> {
+        if self.typed.is_empty() {
+            return Vec::new();
+        }
+        let text = safe(&self.typed).replace('\n', " ⏎ ").replace('\t', " ");
+        let body = [
+            Span::new(text, Style::PLAIN),
+            Span::new(
+                " ",
+                Style {
+                    reverse: true,
+                    ..Style::PLAIN
+                },
+            ),
+        ];
+        let margin = Margin {
+            first: vec![Span::new(PROMPT, Style::coloured(Colour::Green))],
+            rest: vec![Span::new(" ".repeat(width(PROMPT)), Style::PLAIN)],
+        };
+        let mut rows = chop(&body, &margin, columns);
+        rows.split_off(rows.len().saturating_sub(MAX_TYPED))
+    }
+
+    /// Lines of a kind, apart from those of the other.
+    fn apart(&mut self, kind: Last, lines: Vec<Line>) -> Vec<Line> {
+        if lines.is_empty() {
+            return lines;
+        }
+        let last = std::mem::replace(&mut self.last, kind);
+        let gap = (last != kind && last != Last::Nothing).then(Line::new);
+        gap.into_iter().chain(lines).collect()
+    }
+
+    fn aside(&mut self, text: &str, style: Style) -> Vec<Line> {
+        let text = safe(text).replace(['\n', '\t'], " ");
+        let rows = wrap(&[Span::new(text, style)], &Margin::default(), self.columns);
+        self.apart(Last::Aside, rows)
+    }
+}
+
+impl View for LiveView {
+    fn step(&mut self, step: Step) -> Result<()> {
+        let columns = size().0;
+        let staying = match step {
+            Step::Say(text) => {
+                let rows = self.markdown.push(&safe(&text), columns);
+                self.apart(Last::Text, rows)
+            }
+            Step::EndOfMessage => {
+                let rows = self.markdown.finish(columns);
+                self.apart(Last::Text, rows)
+            }
+            Step::ToolStarted(call) => {
+                self.calls.push((call, Instant::now()));
+                Vec::new()
+            }
+            Step::ToolEnded(call, ending) => {
+                self.calls.retain(|(other, _)| other.id != call.id);
+                let mut rows = vec![tool_line::ended(&call, &ending, columns)];
+                rows.extend(tool_line::outcome(&ending, columns));
+                self.apart(Last::Aside, rows)
+            }
+            Step::Waiting(place) => {
+                self.place = place;
+                Vec::new()
+            }
+            Step::Notice(text) => self.aside(&text, Style::DIM),
+            Step::Complaint(text) => self.aside(&text, Style::coloured(Colour::Red)),
+            Step::Sum(text) => {
+                let mut rows = self.aside(&text, Style::DIM);
+                rows.push(Line::new());
+                rows
+            }
+        };
+        // The tick shows what is left out here.
+        let is_fresh = self.painted_at.is_some_and(|at| at.elapsed() < FRAME);
+        if staying.is_empty() && is_fresh {
+            return Ok(());
+        }
+        self.paint(&staying)
+    }
+
+    fn tick(&mut self) -> Result<()> {
+        self.paint(&[])
+    }
+
+    fn typed(&mut self, text: &str) -> Result<()> {
+        text.clone_into(&mut self.typed);
+        self.paint(&[])
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let rows = self.markdown.finish(self.columns);
+        let rows = self.apart(Last::Text, rows);
+        if !rows.is_empty() {
+            self.live.paint(&rows, &[]).map_err(Error::Output)?;
+        }
+        self.live.close().map_err(Error::Output)
+    }
+}
