@@ -18,6 +18,8 @@ use crate::{chat, log_file, login, render, run};
 
 /// Most sessions that a server lists at once.
 const MAX_PAGE: u32 = 200;
+/// Room for the name of a tool.
+const TOOL_CELLS: usize = 14;
 
 /// A client, and whether its server is on this host.
 pub(crate) struct Connected {
@@ -209,11 +211,12 @@ async fn search(client: &Client, query: &str) -> Result<()> {
 }
 
 pub(crate) async fn tools(client: &Client) -> Result<()> {
-    for tool in client.list_tools().await? {
+    let tools = client.list_tools().await?;
+    let entries = tools.iter().map(|tool| {
         let first = tool.description.split(". ").next().unwrap_or_default();
-        render::print(&format!("{:<14} {}\n", tool.name, first.trim_end_matches('.')))?;
-    }
-    Ok(())
+        (tool.name.as_str(), first.trim_end_matches('.'))
+    });
+    render::print_entries(entries, TOOL_CELLS)
 }
 
 async fn server(local: &LocalServer, command: ServerCommand) -> Result<ExitCode> {

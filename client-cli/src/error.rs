@@ -45,7 +45,9 @@ fn problem_text(problem: &Problem) -> String {
     if let Some(detail) = &problem.detail {
         text.push_str(&format!(": {detail}"));
     }
-    for error in &problem.errors {
+    // Often the detail is that of the only mistake.
+    let is_said = |detail: &String| problem.detail.as_ref().is_some_and(|said| said.contains(detail));
+    for error in problem.errors.iter().filter(|error| !is_said(&error.detail)) {
         let place = error.pointer.as_ref().or(error.parameter.as_ref());
         let place = place.map_or_else(String::new, |place| format!("{place}: "));
         text.push_str(&format!("; {place}{}", error.detail));

@@ -192,13 +192,13 @@ impl<'a> Follower<'a> {
                 if self.interrupts > 1 {
                     return Ok(true);
                 }
-                self.stop("stopping; Ctrl+C again leaves")?;
+                self.stop()?;
             }
             Typed::End => return Ok(self.session_id.is_some()),
             Typed::Changed => {}
             Typed::Line(line) if self.session_id.is_none() => drop(line),
             Typed::Line(line) => match line.trim() {
-                "/stop" => self.stop("stopping")?,
+                "/stop" => self.stop()?,
                 "/quit" | "/exit" => return Ok(true),
                 command if command.starts_with('/') => {
                     self.view.step(Step::Notice(format!(
@@ -217,11 +217,11 @@ impl<'a> Follower<'a> {
         Ok(false)
     }
 
-    fn stop(&mut self, text: &str) -> Result<()> {
+    fn stop(&mut self) -> Result<()> {
         if self.cancelling.is_none() {
             self.cancelling = Some(cancel(self.client.clone(), self.run_id));
         }
-        self.view.step(Step::Notice(text.to_owned()))
+        self.view.step(Step::Stopping)
     }
 
     fn send_next(&mut self) {

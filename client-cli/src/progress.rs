@@ -23,6 +23,8 @@ pub(crate) enum Step {
     ToolEnded(Call, Ending),
     /// It waits for its turn at this place; or no longer.
     Waiting(Option<u32>),
+    /// It was told to stop, and has not stopped yet. May be said more than once.
+    Stopping,
     /// Something worth knowing.
     Notice(String),
     /// Something went wrong.
@@ -101,7 +103,7 @@ impl Progress {
                 ResumedAfter::Restart => vec![Step::Notice("the server was restarted; the run goes on".to_owned())],
             },
             EventBody::RunNotice { message, .. } => vec![Step::Notice(message.clone())],
-            EventBody::RunCancelling { .. } => vec![Step::Notice("stopping…".to_owned())],
+            EventBody::RunCancelling { .. } => vec![Step::Stopping],
             EventBody::RunCompleted { run }
             | EventBody::RunFailed { run }
             | EventBody::RunCancelled { run }
@@ -232,18 +234,19 @@ fn first_line(content: &ResultContent) -> Option<String> {
 fn sum(run: &Run) -> String {
     let took = run.started_at.zip(run.ended_at);
     let millis = took.map_or(0, |(from, to)| to.as_millis() - from.as_millis());
+    let mut text = duration(u64::try_from(millis).unwrap_or(0));
     let usage = &run.usage;
-    let cost = if usage.cost_usd > 0.0 {
-        format!(" · ${:.4}", usage.cost_usd)
-    } else {
-        String::new()
-    };
-    format!(
-        "{} · {} tokens in · {} out{cost}",
-        duration(u64::try_from(millis).unwrap_or(0)),
-        usage.input_tokens,
-        usage.output_tokens
-    )
+    // Many providers don't tell.
+    if usage.input_tokens + usage.output_tokens > 0 {
+        text.push_str(&format!(
+            " · {} tokens in · {} out",
+            usage.input_tokens, usage.output_tokens
+        ));
+    }
+    if usage.cost_usd > 0.0 {
+        text.push_str(&format!(" · ${:.4}", usage.cost_usd));
+    }
+    text
 }
 
 /// A duration for people.

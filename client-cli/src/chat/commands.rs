@@ -7,7 +7,7 @@ use talaria_openapi::sessions::{Session, UpdateSessionRequest};
 use talaria_text::cut::one_line;
 
 use super::{Chat, Next};
-use crate::commands::{self, new_session};
+use crate::commands;
 use crate::error::{Error, Result};
 use crate::render;
 
@@ -26,7 +26,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("/tools", "lists the agent's tools"),
     ("/quit", "leaves"),
 ];
-const KEYS: &str = "A line that ends with \\ goes on in the next one (so does Alt+Enter). What you write while a run goes on \
+const KEYS: &str = "A line that ends with `\\` goes on in the next one (so does Alt+Enter). What you write while a run goes on \
 waits for its turn. Ctrl+C stops a run, and a second one leaves; Ctrl+D leaves.";
 /// Least likeness for a suggestion; 1 is the same word.
 const LIKE: f64 = 0.6;
@@ -37,8 +37,8 @@ impl Chat {
         match (name, rest.trim()) {
             ("help", _) => help()?,
             ("new", _) => {
-                self.session_id = new_session(&self.connected).await?.id;
-                render::notice(&format!("new session {}", self.session_id));
+                self.session_id = None;
+                render::notice("a new session begins with your next message");
             }
             ("sessions", _) => self.list().await?,
             ("resume", which) => {
@@ -46,8 +46,8 @@ impl Chat {
                 return self.enter(session_id).await;
             }
             ("model", "") => {
-                let session = self.connected.client.get_session(self.session_id).await?;
-                render::notice(&session.model);
+                let model = self.model().await?;
+                render::notice(&model);
             }
             ("model", model) => self.set_model(model).await?,
             ("stop", _) => self.stop().await?,
@@ -61,7 +61,11 @@ impl Chat {
     async fn list(&mut self) -> Result<()> {
         let sessions = self.connected.client.list_sessions(LISTED).await?.data;
         for (index, session) in sessions.iter().enumerate() {
-            let mark = if session.tip_id == self.session_id { "*" } else { " " };
+            let mark = if Some(session.tip_id) == self.session_id {
+                "*"
+            } else {
+                " "
+            };
             let line = format!(
                 "{:>2}{mark} {}  {}",
                 index + 1,
@@ -78,7 +82,7 @@ impl Chat {
     /// The session that is meant by a number of the list, an id, or nothing.
     async fn which(&self, text: &str) -> Result<SessionId> {
         if text.is_empty() {
-            let last = self.connected.last_session(Some(self.session_id)).await?;
+            let last = self.connected.last_session(self.session_id).await?;
             return last.ok_or_else(|| {
                 Error::Local("there is no other session of this folder: /sessions lists all".to_owned())
             });
@@ -112,27 +116,44 @@ impl Chat {
                 commands::show_message(message)?;
             }
         }
-        render::notice(&format!("in session {}: {}", session.id, title(&session)));
-        self.session_id = session.id;
+        let name = session
+            .title
+            .as_ref()
+            .map_or_else(String::new, |title| format!(": {title}"));
+        render::notice(&format!("in session {}{name}", session.id));
+        self.session_id = Some(session.id);
         match session.active_run_id {
             Some(run_id) => self.follow(run_id).await,
             None => Ok(Next::Go),
         }
     }
 
-    async fn set_model(&self, model: &str) -> Result<()> {
+    async fn model(&self) -> Result<String> {
+        let client = &self.connected.client;
+        match self.session_id {
+            Some(session_id) => Ok(client.get_session(session_id).await?.model),
+            None => Ok(client.info().await?.model.map(|model| model.name).unwrap_or_default()),
+        }
+    }
+
+    async fn set_model(&mut self, model: &str) -> Result<()> {
         let request = UpdateSessionRequest {
             model: Some(model.to_owned()),
             ..UpdateSessionRequest::default()
         };
-        let session = self.connected.client.update_session(self.session_id, &request).await?;
+        let session_id = self.session().await?;
+        let session = self.connected.client.update_session(session_id, &request).await?;
         render::notice(&format!("{} answers from now on", session.model));
         Ok(())
     }
 
     async fn stop(&self) -> Result<()> {
         let client = &self.connected.client;
-        match client.get_session(self.session_id).await?.active_run_id {
+        let active = match self.session_id {
+            Some(session_id) => client.get_session(session_id).await?.active_run_id,
+            None => None,
+        };
+        match active {
             Some(run_id) => {
                 client.cancel_run(run_id, &CancelRunRequest::default()).await?;
                 render::notice("stopping");
@@ -144,10 +165,8 @@ impl Chat {
 }
 
 fn help() -> Result<()> {
-    for (name, what) in COMMANDS {
-        render::print(&format!("{name:<18} {what}\n"))?;
-    }
-    render::print(&format!("{KEYS}\n"))
+    render::print_entries(COMMANDS.iter().copied(), 18)?;
+    render::print_markdown(KEYS)
 }
 
 fn title(session: &Session) -> &str {

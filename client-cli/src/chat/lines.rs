@@ -7,8 +7,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 
 use reedline::{
-    Color, EditCommand, FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal,
-    ValidationResult, Validator,
+    Color, EditCommand, FileBackedHistory, Highlighter, Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal,
+    StyledText, ValidationResult, Validator,
 };
 
 use crate::error::{Error, Result};
@@ -46,6 +46,7 @@ impl Lines {
         let editor = Reedline::create()
             .with_history(Box::new(history))
             .with_validator(Box::new(Backslash))
+            .with_highlighter(Box::new(Unstyled))
             .with_ansi_colors(render::is_coloured())
             .use_bracketed_paste(true);
         Ok(Self::Person(Box::new(editor)))
@@ -116,6 +117,17 @@ impl Validator for Backslash {
         } else {
             ValidationResult::Complete
         }
+    }
+}
+
+/// What is typed has the terminal's own colour: the editor's would be unreadable on some backgrounds.
+struct Unstyled;
+
+impl Highlighter for Unstyled {
+    fn highlight(&self, line: &str, _cursor: usize) -> StyledText {
+        let mut text = StyledText::new();
+        text.push((Default::default(), line.to_owned()));
+        text
     }
 }
 

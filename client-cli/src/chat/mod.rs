@@ -33,7 +33,8 @@ enum Next {
 
 struct Chat {
     connected: Connected,
-    session_id: SessionId,
+    /// A session begins with its first message: one that nobody spoke in is in no list.
+    session_id: Option<SessionId>,
     /// The sessions of the last list, which `/resume 2` counts in.
     listed: Vec<SessionId>,
     /// What was typed during a run and not sent.
@@ -43,7 +44,9 @@ struct Chat {
 pub(crate) async fn chat(connected: Connected, start: &Start, home: &Path) -> Result<ExitCode> {
     let mut lines = Lines::open(home)?;
     greet(&connected).await?;
-    let mut chat = Chat::begin(connected, start).await?;
+    let Some(mut chat) = Chat::begin(connected, start).await? else {
+        return Ok(ExitCode::SUCCESS);
+    };
     let mut interrupts = 0;
     loop {
         let unsent = std::mem::take(&mut chat.unsent);
@@ -90,31 +93,27 @@ async fn greet(connected: &Connected) -> Result<()> {
 }
 
 impl Chat {
-    async fn begin(connected: Connected, start: &Start) -> Result<Self> {
+    /// `None` when the person has left already, while a run was shown.
+    async fn begin(connected: Connected, start: &Start) -> Result<Option<Self>> {
         let found = match (start.session, start.is_continued) {
             (Some(session_id), _) => Some(session_id),
             (None, true) => connected.last_session(None).await?,
             (None, false) => None,
         };
-        let session_id = match found {
-            Some(session_id) => session_id,
-            None => {
-                if start.is_continued {
-                    render::notice("there is no session of this folder yet: a new one begins");
-                }
-                new_session(&connected).await?.id
-            }
-        };
+        if start.is_continued && found.is_none() {
+            render::notice("there is no session of this folder yet: a new one begins");
+        }
         let mut chat = Self {
             connected,
-            session_id,
+            session_id: None,
             listed: Vec::new(),
             unsent: String::new(),
         };
-        if let Some(session_id) = found {
-            chat.enter(session_id).await?;
-        }
-        Ok(chat)
+        let next = match found {
+            Some(session_id) => chat.enter(session_id).await?,
+            None => Next::Go,
+        };
+        Ok((next == Next::Go).then_some(chat))
     }
 
     /// Does what the person wrote. Whatever fails is said, and the conversation goes on; only a closed output ends it.
@@ -135,10 +134,23 @@ impl Chat {
     }
 
     async fn say(&mut self, text: &str) -> Result<Next> {
-        let run = say(self.connected.client.clone(), self.session_id, text.to_owned()).await?;
+        let session_id = self.session().await?;
+        let run = say(self.connected.client.clone(), session_id, text.to_owned()).await?;
         // A session that was continued goes on in its newest part.
-        self.session_id = run.session_id;
+        self.session_id = Some(run.session_id);
         self.follow(run.id).await
+    }
+
+    /// The session, begun if need be.
+    async fn session(&mut self) -> Result<SessionId> {
+        match self.session_id {
+            Some(session_id) => Ok(session_id),
+            None => {
+                let session = new_session(&self.connected).await?;
+                self.session_id = Some(session.id);
+                Ok(session.id)
+            }
+        }
     }
 
     /// Shows a run, and those that the person starts meanwhile.
@@ -148,17 +160,15 @@ impl Chat {
             if let Some(text) = text {
                 render::echo(&text)?;
             }
-            let followed = Follower::new(&self.connected.client, run_id, Some(self.session_id))?
+            let followed = Follower::new(&self.connected.client, run_id, self.session_id)?
                 .follow()
                 .await?;
             let queued = followed.queued.into_iter();
             waiting.extend(queued.map(|(run_id, text)| (run_id, Some(text))));
             self.unsent = followed.unsent;
             if followed.status.is_none() {
-                render::notice(&format!(
-                    "what runs goes on without you: talaria chat --session {}",
-                    self.session_id
-                ));
+                let id = self.session_id.map(|id| id.to_string()).unwrap_or_default();
+                render::notice(&format!("what runs goes on without you: talaria chat --session {id}"));
                 return Ok(Next::Leave);
             }
         }

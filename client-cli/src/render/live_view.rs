@@ -25,6 +25,7 @@ const MAX_TYPED: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
     Nothing,
+    Prompt,
     Text,
     Aside,
 }
@@ -35,7 +36,9 @@ pub(crate) struct LiveView {
     markdown: Markdown,
     calls: Vec<(Call, Instant)>,
     typed: String,
+    /// Whether the person can write messages meanwhile: then this is a part of a conversation.
     can_type: bool,
+    is_stopping: bool,
     /// The place in the session's queue.
     place: Option<u32>,
     began: Instant,
@@ -52,9 +55,11 @@ impl LiveView {
             calls: Vec::new(),
             typed: String::new(),
             can_type,
+            is_stopping: false,
             place: None,
             began: Instant::now(),
-            last: Last::Nothing,
+            // What the person said stands above.
+            last: if can_type { Last::Prompt } else { Last::Nothing },
             columns: size().0,
             painted_at: None,
         }
@@ -81,7 +86,7 @@ impl LiveView {
         below.push(self.status(columns));
         below.extend(self.typing(columns));
         let mut tail = self.markdown.tail(columns);
-        if !tail.is_empty() && self.last == Last::Aside {
+        if !tail.is_empty() && self.is_apart(Last::Text) {
             tail.insert(0, Line::new());
         }
         // The screen must hold all of it, or its first row can't be reached again.
@@ -93,10 +98,10 @@ impl LiveView {
 
     fn status(&self, columns: usize) -> Line {
         let elapsed = self.began.elapsed();
-        let hint = if self.can_type {
-            " · Ctrl+C stops, typing queues"
-        } else {
-            " · Ctrl+C stops"
+        let hint = match (self.is_stopping, self.can_type) {
+            (true, _) => " · stopping, Ctrl+C leaves",
+            (false, true) => " · Ctrl+C stops, typing queues",
+            (false, false) => " · Ctrl+C stops",
         };
         let place = self
             .place
@@ -142,9 +147,13 @@ impl LiveView {
         if lines.is_empty() {
             return lines;
         }
-        let last = std::mem::replace(&mut self.last, kind);
-        let gap = (last != kind && last != Last::Nothing).then(Line::new);
+        let gap = self.is_apart(kind).then(Line::new);
+        self.last = kind;
         gap.into_iter().chain(lines).collect()
+    }
+
+    fn is_apart(&self, kind: Last) -> bool {
+        self.last != kind && self.last != Last::Nothing
     }
 
     fn aside(&mut self, text: &str, style: Style) -> Vec<Line> {
@@ -178,6 +187,10 @@ impl View for LiveView {
             }
             Step::Waiting(place) => {
                 self.place = place;
+                Vec::new()
+            }
+            Step::Stopping => {
+                self.is_stopping = true;
                 Vec::new()
             }
             Step::Notice(text) => self.aside(&text, Style::DIM),

@@ -126,24 +126,56 @@ fn print_rows(rows: &[Line]) -> Result<()> {
     write_out(text.as_bytes())
 }
 
+/// Prints entries with their explanations, in two columns where the terminal is wide enough.
+pub(crate) fn print_entries<'a>(entries: impl Iterator<Item = (&'a str, &'a str)>, name_cells: usize) -> Result<()> {
+    for (name, text) in entries {
+        if !is_lively() {
+            print(&format!("{name:<name_cells$} {text}\n"))?;
+            continue;
+        }
+        let room = name_cells.max(width(name)) + 1;
+        let columns = size().0;
+        let hanging = if room * 2 > columns { 2 } else { room };
+        let head = if room * 2 > columns {
+            format!("{name} ")
+        } else {
+            format!("{name:<name_cells$} ")
+        };
+        let margin = Margin {
+            first: Line::new(),
+            rest: vec![Span::new(" ".repeat(hanging), Style::PLAIN)],
+        };
+        let body = [Span::new(head, Style::BOLD), Span::new(safe(text), Style::PLAIN)];
+        print_rows(&wrap::wrap(&body, &margin, columns))?;
+    }
+    Ok(())
+}
+
 /// Says something beside the answer.
 pub(crate) fn notice(text: &str) {
-    let line = safe(text);
-    say(&if is_coloured() {
-        format!("\x1b[2m{line}\x1b[0m\n")
-    } else {
-        format!("{line}\n")
-    });
+    aside(vec![Span::new(safe(text), Style::DIM)]);
 }
 
 /// Says what went wrong.
 pub(crate) fn complain(text: &str) {
-    let line = safe(text);
-    say(&if is_coloured() {
-        format!("\x1b[31mtalaria:\x1b[0m {line}\n")
-    } else {
-        format!("talaria: {line}\n")
-    });
+    let name = Span::new("talaria: ", Style::coloured(Colour::Red));
+    aside(vec![name, Span::new(safe(text), Style::PLAIN)]);
+}
+
+/// Prints to standard error, in rows where it is a terminal.
+fn aside(mut spans: Line) {
+    if !is_coloured() {
+        let text: String = spans.into_iter().map(|span| span.text).collect();
+        return say(&format!("{text}\n"));
+    }
+    let mut rows = Vec::new();
+    let last = spans.pop().unwrap_or_else(|| Span::new("", Style::PLAIN));
+    for line in last.text.replace('\t', " ").lines() {
+        let mut row = std::mem::take(&mut spans);
+        row.push(Span::new(line, last.style));
+        rows.extend(wrap::wrap(&row, &Margin::default(), size().0));
+    }
+    say(&rows.iter().map(|row| style::ansi(row) + "\n").collect::<String>());
 }
 
 fn say(text: &str) {

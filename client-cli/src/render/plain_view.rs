@@ -13,6 +13,8 @@ use crate::progress::{Call, Ending, Step, duration};
 pub(crate) struct PlainView {
     /// Whether the answer stands in a line that hasn't ended.
     is_in_line: bool,
+    /// Whether it was said that the run is about to stop.
+    is_stopping: bool,
 }
 
 impl View for PlainView {
@@ -27,6 +29,8 @@ impl View for PlainView {
             Step::ToolEnded(call, ending) => self.aside(&ended(&call, &ending)),
             Step::Notice(text) | Step::Sum(text) => self.aside(&text),
             Step::Waiting(_) => Ok(()),
+            Step::Stopping if std::mem::replace(&mut self.is_stopping, true) => Ok(()),
+            Step::Stopping => self.aside("stopping; Ctrl+C again leaves"),
             Step::Complaint(text) => {
                 self.make_room()?;
                 super::complain(&text);
