@@ -107,7 +107,9 @@ impl<'a> Follower<'a> {
     }
 
     async fn watch(&mut self) -> Result<()> {
-        let mut events = pin!(RunWatch::new(self.client.clone(), self.run_id, None).into_stream());
+        let watch = RunWatch::new(self.client.clone(), self.run_id, None);
+        let connection = watch.connection();
+        let mut events = pin!(watch.into_stream());
         let listen = |kind| signal(kind).map_err(|error| Error::Local(error.to_string()));
         let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
         let mut hang_up = listen(SignalKind::hangup())?;
@@ -123,6 +125,7 @@ impl<'a> Follower<'a> {
                 }
                 typed = typed_on(&mut self.keyboard) => self.take(typed)?,
                 _ = ticks.tick() => {
+                    self.view.connection(connection.is_lost())?;
                     self.view.tick()?;
                     false
                 }

@@ -1,6 +1,8 @@
 //! Watches a run: every event exactly once and in order, whatever happens to the connection.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::stream::{BoxStream, Stream};
@@ -36,6 +38,25 @@ pub struct RunWatch {
     has_connected: bool,
     was_reset: bool,
     is_over: bool,
+    connection: Connection,
+}
+
+/// Tells from outside how a watch is connected.
+#[derive(Debug, Clone, Default)]
+pub struct Connection {
+    is_lost: Arc<AtomicBool>,
+}
+
+impl Connection {
+    /// Whether it broke, or could not be made, and is being tried again.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, is_lost: bool) {
+        self.is_lost.store(is_lost, Ordering::Relaxed);
+    }
 }
 
 impl RunWatch {
@@ -52,7 +73,14 @@ impl RunWatch {
             has_connected: false,
             was_reset: false,
             is_over: false,
+            connection: Connection::default(),
         }
+    }
+
+    /// How it is connected, now and later.
+    #[must_use]
+    pub fn connection(&self) -> Connection {
+        self.connection.clone()
     }
 
     /// The next event; `None` when the run has ended. Fails only when the server refuses for good.
@@ -72,7 +100,10 @@ impl RunWatch {
                 Some(stream) => match stream.next().await {
                     Some(Ok(frame)) => self.take(frame)?,
                     // The connection broke: only the server says when it is over.
-                    Some(Err(_)) | None => self.stream = None,
+                    Some(Err(_)) | None => {
+                        self.stream = None;
+                        self.connection.set(true);
+                    }
                 },
             }
         }
@@ -95,14 +126,15 @@ impl RunWatch {
         match self.client.open_run_stream(self.run_id, self.last).await {
             Ok(Some(response)) => self.stream = Some(frames(response)),
             Ok(None) => self.is_over = true,
-            Err(Error::Unreachable { .. }) => {}
-            Err(Error::Problem(problem)) if problem.retryable => {}
+            Err(Error::Unreachable { .. }) => self.connection.set(true),
+            Err(Error::Problem(problem)) if problem.retryable => self.connection.set(true),
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
     fn take(&mut self, frame: Frame) -> Result<()> {
+        self.connection.set(false);
         if let Some(retry) = frame.retry {
             self.backoff.begin_with(retry);
         }

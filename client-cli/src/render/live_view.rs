@@ -39,6 +39,7 @@ pub(crate) struct LiveView {
     /// Whether the person can write messages meanwhile: then this is a part of a conversation.
     can_type: bool,
     is_stopping: bool,
+    is_lost: bool,
     /// The place in the session's queue.
     place: Option<u32>,
     began: Instant,
@@ -56,6 +57,7 @@ impl LiveView {
             typed: String::new(),
             can_type,
             is_stopping: false,
+            is_lost: false,
             place: None,
             began: Instant::now(),
             // What the person said stands above.
@@ -98,10 +100,11 @@ impl LiveView {
 
     fn status(&self, columns: usize) -> Line {
         let elapsed = self.began.elapsed();
-        let hint = match (self.is_stopping, self.can_type) {
-            (true, _) => " · stopping, Ctrl+C leaves",
-            (false, true) => " · Ctrl+C stops, typing queues",
-            (false, false) => " · Ctrl+C stops",
+        let hint = match (self.is_lost, self.is_stopping, self.can_type) {
+            (true, ..) => " · no connection, trying again",
+            (_, true, _) => " · stopping, Ctrl+C leaves",
+            (.., true) => " · Ctrl+C stops, typing queues",
+            (.., false) => " · Ctrl+C stops",
         };
         let place = self
             .place
@@ -211,6 +214,11 @@ impl View for LiveView {
 
     fn tick(&mut self) -> Result<()> {
         self.paint(&[])
+    }
+
+    fn connection(&mut self, is_lost: bool) -> Result<()> {
+        self.is_lost = is_lost;
+        Ok(())
     }
 
     fn typed(&mut self, text: &str) -> Result<()> {

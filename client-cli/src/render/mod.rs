@@ -40,6 +40,8 @@ pub(crate) trait View {
     fn step(&mut self, step: Step) -> Result<()>;
     /// Time has passed, or the terminal has another size.
     fn tick(&mut self) -> Result<()>;
+    /// Whether there is no connection at the moment.
+    fn connection(&mut self, is_lost: bool) -> Result<()>;
     /// What the person is typing.
     fn typed(&mut self, text: &str) -> Result<()>;
     /// Ends what is open, and gives the terminal back.

@@ -15,6 +15,7 @@ pub(crate) struct PlainView {
     is_in_line: bool,
     /// Whether it was said that the run is about to stop.
     is_stopping: bool,
+    is_lost: bool,
 }
 
 impl View for PlainView {
@@ -41,6 +42,14 @@ impl View for PlainView {
 
     fn tick(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    fn connection(&mut self, is_lost: bool) -> Result<()> {
+        match (std::mem::replace(&mut self.is_lost, is_lost), is_lost) {
+            (false, true) => self.aside("the connection is lost; trying again"),
+            (true, false) => self.aside("connected again"),
+            _ => Ok(()),
+        }
     }
 
     fn typed(&mut self, _text: &str) -> Result<()> {
