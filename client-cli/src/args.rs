@@ -38,7 +38,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "ID")]
         session: Option<SessionId>,
         /// Go on with the last session of this folder.
-        #[arg(short, long = "continue", conflicts_with = "session")]
+        #[arg(short = 'c', long = "continue", conflicts_with = "session")]
         is_continued: bool,
     },
     /// Ask one thing and print the answer. Exit code: 0 completed, 1 failed, 130 cancelled, 2 no server.

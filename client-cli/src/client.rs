@@ -221,8 +221,14 @@ impl Client {
             .await
     }
 
-    /// A session as JSON lines or Markdown; the answer's body may be long.
-    pub async fn export_session(&self, session_id: SessionId, format: &str) -> Result<Response> {
+    /// A session as JSON lines or Markdown.
+    pub async fn export_session(&self, session_id: SessionId, format: &str) -> Result<String> {
+        let whole = self.open_export(session_id, format).await?.text().await;
+        whole.map_err(|error| self.unreachable(&error))
+    }
+
+    /// A session as JSON lines or Markdown, piece by piece: it may be longer than memory.
+    pub async fn open_export(&self, session_id: SessionId, format: &str) -> Result<Response> {
         let request = self.request(
             Method::GET,
             &format!("/v1/sessions/{session_id}/export?format={format}"),

@@ -160,7 +160,7 @@ pub(crate) fn minute(session: &Session) -> String {
 
 /// Prints a session line by line as it comes: it may be longer than memory.
 async fn export(client: &Client, session_id: SessionId, format: &str) -> Result<()> {
-    let mut pieces = client.export_session(session_id, format).await?.bytes_stream();
+    let mut pieces = client.open_export(session_id, format).await?.bytes_stream();
     let mut open = Vec::new();
     while let Some(piece) = pieces.next().await {
         open.extend_from_slice(&piece.map_err(|error| client.unreachable(&error))?);
