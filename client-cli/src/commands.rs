@@ -67,15 +67,12 @@ async fn connect(args: &Args) -> Result<Connected> {
         // A key without an address is one of the server on this host.
         let key = account.map(|account| account.key);
         let token = args.token.clone().or(key).or_else(|| local.token());
-        let client = Client::new(&format!("http://{}", server.address), token, args.profile.clone())?;
+        let client = Client::of_home(local, &server, token, args.profile.clone())?;
         return Ok(Connected { client, is_local: true });
     };
     let is_same = |other: &str| url.trim_end_matches('/') == other.trim_end_matches('/');
     // The home's credential goes to the home's server only, and a key to the server that it was given for.
-    let own = local
-        .find()
-        .await
-        .filter(|server| is_same(&format!("http://{}", server.address)));
+    let own = local.find().await.filter(|server| is_same(&server.url()));
     let key = account
         .filter(|_| known.is_some_and(|known| is_same(&known)))
         .map(|account| account.key);
@@ -242,9 +239,7 @@ async fn server(local: &LocalServer, command: ServerCommand) -> Result<ExitCode>
                     "no server runs: start one with `talaria server start`".to_owned(),
                 ));
             };
-            let info = Client::new(&format!("http://{}", server.address), local.token(), None)?
-                .info()
-                .await?;
+            let info = Client::new(&server.url(), local.token(), None)?.info().await?;
             let model = info
                 .model
                 .map(|model| format!("{} ({})", model.name, model.chosen_by))

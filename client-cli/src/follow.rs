@@ -34,32 +34,6 @@ pub(crate) struct Followed {
     pub(crate) unsent: String,
 }
 
-/// Prints a run's events, one JSON a line, to its end. Ctrl+C stops the run; a second one stops watching it.
-pub(crate) async fn print_events(client: &Client, run_id: RunId) -> Result<Option<RunStatus>> {
-    let mut events = pin!(RunWatch::new(client.clone(), run_id, None).into_stream());
-    let mut request: Option<BoxFuture<'static, Result<Run>>> = None;
-    let mut interrupts = 0;
-    let mut status = None;
-    loop {
-        tokio::select! {
-            event = events.next() => {
-                let Some(watched) = event.transpose()? else { break };
-                status = ended(&watched).or(status);
-                render::print_json(&watched.data)?;
-            }
-            _ = tokio::signal::ctrl_c() => {
-                interrupts += 1;
-                if interrupts > 1 {
-                    return Ok(None);
-                }
-                request = Some(cancel(client.clone(), run_id));
-            }
-            answer = answer_of(&mut request) => drop(answer?),
-        }
-    }
-    final_status(client, run_id, status).await.map(Some)
-}
-
 /// Shows runs to a person.
 pub(crate) struct Follower<'a> {
     client: &'a Client,
@@ -250,7 +224,7 @@ impl<'a> Follower<'a> {
     }
 }
 
-fn ended(watched: &Watched) -> Option<RunStatus> {
+pub(crate) fn ended(watched: &Watched) -> Option<RunStatus> {
     match &watched.event.body {
         EventBody::RunCompleted { run }
         | EventBody::RunFailed { run }
@@ -260,7 +234,7 @@ fn ended(watched: &Watched) -> Option<RunStatus> {
     }
 }
 
-async fn final_status(client: &Client, run_id: RunId, status: Option<RunStatus>) -> Result<RunStatus> {
+pub(crate) async fn final_status(client: &Client, run_id: RunId, status: Option<RunStatus>) -> Result<RunStatus> {
     match status {
         Some(status) => Ok(status),
         None => Ok(client.get_run(run_id, 0).await?.status),
@@ -278,12 +252,12 @@ pub(crate) fn say(client: Client, session_id: SessionId, text: String) -> BoxFut
     })
 }
 
-fn cancel(client: Client, run_id: RunId) -> BoxFuture<'static, Result<Run>> {
+pub(crate) fn cancel(client: Client, run_id: RunId) -> BoxFuture<'static, Result<Run>> {
     Box::pin(async move { client.cancel_run(run_id, &CancelRunRequest::default()).await })
 }
 
 /// The answer to a request; never, when there is none.
-async fn answer_of(request: &mut Option<BoxFuture<'static, Result<Run>>>) -> Result<Run> {
+pub(crate) async fn answer_of(request: &mut Option<BoxFuture<'static, Result<Run>>>) -> Result<Run> {
     let Some(waiting) = request else {
         return std::future::pending().await;
     };

@@ -33,6 +33,12 @@ pub(crate) struct ServerFile {
     pub(crate) pid: i32,
 }
 
+impl ServerFile {
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
 impl LocalServer {
     pub(crate) fn new(home: Option<PathBuf>) -> Result<Self> {
         let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".talaria")));
@@ -49,7 +55,7 @@ impl LocalServer {
         if !self.is_locked() {
             return None;
         }
-        let client = Client::new(&format!("http://{}", file.address), None, None).ok()?;
+        let client = Client::new(&file.url(), None, None).ok()?;
         client.is_alive().await.then_some(file)
     }
 

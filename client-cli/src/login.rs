@@ -20,7 +20,7 @@ pub(crate) async fn login(args: &Args, server: Option<String>, key: &str) -> Res
     let url = server.or_else(|| args.url.clone());
     let address = match &url {
         Some(url) => url.clone(),
-        None => format!("http://{}", local.ensure().await?.address),
+        None => local.ensure().await?.url(),
     };
     // Before the key is asked for: an address that is none is told at once.
     let nobody = Client::new(&address, None, None)?;

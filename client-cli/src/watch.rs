@@ -122,6 +122,10 @@ impl RunWatch {
         if std::mem::replace(&mut self.has_connected, true) {
             // Grows until an event arrives: a connection that opens and ends at once is no progress.
             self.backoff.wait().await;
+            if self.client.look_again().await.is_err() {
+                self.connection.set(true);
+                return Ok(());
+            }
         }
         match self.client.open_run_stream(self.run_id, self.last).await {
             Ok(Some(response)) => self.stream = Some(frames(response)),

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
-use talaria_tests::model_script::text;
+use talaria_tests::model_script::{ModelScript, text};
 use talaria_tests::server::TestServer;
 
 use crate::start;
@@ -339,4 +339,40 @@ async fn a_conversation_goes_on_where_it_was() {
     );
     assert_eq!(export.lines().count(), 5, "{export}");
     assert!(export.contains("first \\nline"), "{export}");
+}
+
+#[tokio::test]
+async fn a_run_is_seen_to_its_end_through_a_crash_of_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    std::fs::create_dir_all(&home).unwrap();
+    let model = ModelScript::start().await;
+    let provider = format!("script:\n    kind: openai_chat\n    base_url: {}", model.base_url);
+    // A restarted server is at another address.
+    let config = format!("model: script/test\nproviders:\n  {provider}\nserver:\n  listen: 127.0.0.1:0\n");
+    std::fs::write(home.join("config.yaml"), config).unwrap();
+    model.reply(text(&"half ".repeat(200)).slowly(Duration::from_millis(50)));
+    model.reply(text("whole"));
+    let mut child = command(&home, &["run", "go"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let killing = tokio::task::spawn_blocking(move || {
+        let mut begun = [0; 5];
+        child.stdout.as_mut().unwrap().read_exact(&mut begun).unwrap();
+        let file: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(home.join("server.json")).unwrap()).unwrap();
+        let pid = i32::try_from(file["pid"].as_i64().unwrap()).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        // The dead server's lock is free once the kernel is done with it.
+        while !talaria(&home, &["server", "start"]).status.success() {}
+        let seen = child.wait_with_output().unwrap();
+        (seen, talaria(&home, &["server", "stop"]))
+    });
+    let (seen, stopped) = killing.await.unwrap();
+    assert_eq!(said(&stopped), "stopped\n");
+    assert_eq!(seen.status.code(), Some(0), "{seen:?}");
+    assert!(said(&seen).ends_with("\nwhole\n"), "{seen:?}");
 }

@@ -52,7 +52,6 @@ impl Chat {
             ("model", model) => self.set_model(model).await?,
             ("stop", _) => self.stop().await?,
             ("tools", _) => commands::tools(&self.connected.client).await?,
-            ("quit" | "exit", _) => return Ok(Next::Leave),
             _ => render::notice(&unknown(name)),
         }
         Ok(Next::Go)

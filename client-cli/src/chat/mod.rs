@@ -118,18 +118,27 @@ impl Chat {
 
     /// Does what the person wrote. Whatever fails is said, and the conversation goes on; only a closed output ends it.
     async fn hear(&mut self, text: &str) -> Result<Next> {
-        let outcome = match text.strip_prefix('/') {
-            _ if text.is_empty() => Ok(Next::Go),
-            Some(command) => self.command(command).await,
-            None => self.say(text).await,
-        };
-        match outcome {
+        match self.answer(text).await {
             Ok(next) => Ok(next),
             Err(Error::Output(error)) => Err(Error::Output(error)),
             Err(error) => {
                 render::complain(&error.to_string());
                 Ok(Next::Go)
             }
+        }
+    }
+
+    async fn answer(&mut self, text: &str) -> Result<Next> {
+        match text {
+            "" => return Ok(Next::Go),
+            "/quit" | "/exit" => return Ok(Next::Leave),
+            _ => {}
+        }
+        // The server may have been stopped since the last message.
+        self.connected.client.wake().await?;
+        match text.strip_prefix('/') {
+            Some(command) => self.command(command).await,
+            None => self.say(text).await,
         }
     }
 
