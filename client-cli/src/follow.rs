@@ -171,7 +171,9 @@ impl<'a> Follower<'a> {
                 }
                 self.stop()?;
             }
-            Typed::End => return Ok(self.session_id.is_some()),
+            Typed::End if self.session_id.is_some() => return Ok(true),
+            // A single run goes on without a keyboard.
+            Typed::End => self.keyboard = None,
             Typed::Changed => {}
             Typed::Line(line) if self.session_id.is_none() => drop(line),
             Typed::Line(line) => match line.trim() {

@@ -83,7 +83,8 @@ impl LiveView {
             below.push(tool_line::working(call, since.elapsed(), columns));
         }
         if let Some(more) = self.calls.len().checked_sub(MAX_CALLS).filter(|more| *more > 0) {
-            below.push(vec![Span::new(format!("  and {more} more"), Style::DIM)]);
+            let text = one_line(&format!("and {more} more"), columns.saturating_sub(2));
+            below.push(vec![Span::new(format!("  {text}"), Style::DIM)]);
         }
         below.push(self.status(columns));
         below.extend(self.typing(columns));
@@ -233,5 +234,33 @@ impl View for LiveView {
             self.live.paint(&rows, &[]).map_err(Error::Output)?;
         }
         self.live.close().map_err(Error::Output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::render::wrap::line_width;
+
+    proptest! {
+        #[test]
+        fn k2_what_moves_fits_the_screen(
+            said in "[a-z你🙂 |`*\n]{0,300}",
+            typed in "[a-z你 \n\t]{0,200}",
+            calls in 0_usize..8,
+            columns in 8_usize..60,
+            rows in 2_usize..24,
+        ) {
+            let mut view = LiveView::new(true);
+            view.markdown.push(&said, columns);
+            view.typed = typed;
+            let call = |id: usize| Call { id: id.to_string(), name: "read_file".to_owned(), preview: "你好 ".repeat(20) };
+            view.calls = (0..calls).map(|id| (call(id), Instant::now())).collect();
+            let moving = view.moving(columns, rows);
+            prop_assert!(!moving.is_empty() && moving.len() < rows, "{} of {rows} rows", moving.len());
+            prop_assert!(moving.iter().all(|line| line_width(line) <= columns), "{:?}", moving);
+        }
     }
 }

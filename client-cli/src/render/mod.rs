@@ -108,6 +108,7 @@ pub(crate) fn print_markdown(text: &str) -> Result<()> {
 
 /// Shows again what a person said.
 pub(crate) fn echo(text: &str) -> Result<()> {
+    let text = text.trim_end();
     if !is_lively() {
         return print(&format!("{PROMPT}{}\n", text.replace('\n', "\n  ")));
     }
