@@ -37,6 +37,9 @@ pub(crate) enum Command {
         /// Go on with this session.
         #[arg(long, value_name = "ID")]
         session: Option<SessionId>,
+        /// Go on with the last session of this folder.
+        #[arg(short = 'c', long = "continue", conflicts_with = "session")]
+        is_continued: bool,
     },
     /// Ask one thing and print the answer. Exit code: 0 completed, 1 failed, 130 cancelled, 2 no server.
     Run {
@@ -64,6 +67,17 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: ServerCommand,
     },
+    /// Use another server, or another key; it is kept in the home.
+    Login {
+        /// The server; the one on this host when left out.
+        #[arg(value_name = "URL")]
+        server: Option<String>,
+        /// The key; `-` (or nothing) reads it from the keyboard, unseen, or from a pipe.
+        #[arg(long, value_name = "KEY", num_args = 0..=1, default_value = "-", default_missing_value = "-")]
+        key: String,
+    },
+    /// Forget server and key: use the server on this host again.
+    Logout,
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -127,6 +141,9 @@ pub(crate) enum ServerCommand {
         /// Lines.
         #[arg(short = 'n', long, default_value_t = 50)]
         lines: usize,
+        /// Go on printing what is added, until Ctrl+C.
+        #[arg(short, long)]
+        follow: bool,
     },
 }
 

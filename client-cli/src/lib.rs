@@ -2,13 +2,20 @@
 //!
 //! What it is *not*: it knows nothing of the server but its contract. Start reading at [`client`] and [`watch`].
 
+mod account;
 mod args;
+mod backoff;
 mod chat;
 pub mod client;
 mod commands;
 mod error;
+mod follow;
+mod keyboard;
 mod local_server;
-pub mod render;
+mod log_file;
+mod login;
+mod progress;
+mod render;
 mod run;
 pub mod sse;
 pub mod watch;
@@ -19,6 +26,9 @@ pub use client::Client;
 pub use error::Error;
 
 use crate::args::{Args, Command};
+
+/// What shells see of a program that was ended by SIGPIPE.
+const EXIT_PIPE: u8 = 141;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
@@ -37,6 +47,8 @@ pub fn main() -> ExitCode {
     };
     match runtime.block_on(commands::dispatch(args)) {
         Ok(code) => code,
+        // As a program ends that writes into a closed pipe.
+        Err(Error::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::from(EXIT_PIPE),
         Err(error) => fail(&error.to_string()),
     }
 }

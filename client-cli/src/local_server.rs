@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use crate::client::Client;
 use crate::error::{Error, Result};
+use crate::log_file::tail;
 use crate::render;
 
 const START_PATIENCE: Duration = Duration::from_secs(15);
@@ -32,6 +33,12 @@ pub(crate) struct ServerFile {
     pub(crate) pid: i32,
 }
 
+impl ServerFile {
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
 impl LocalServer {
     pub(crate) fn new(home: Option<PathBuf>) -> Result<Self> {
         let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".talaria")));
@@ -48,7 +55,7 @@ impl LocalServer {
         if !self.is_locked() {
             return None;
         }
-        let client = Client::new(&format!("http://{}", file.address), None, None).ok()?;
+        let client = Client::new(&file.url(), None, None).ok()?;
         client.is_alive().await.then_some(file)
     }
 
@@ -88,7 +95,7 @@ impl LocalServer {
                 .flatten()
                 .is_some_and(|status| status.code() != Some(EXIT_TEMPORARY));
             if has_failed || Instant::now() > until {
-                let why = tail(&log, 5);
+                let why = String::from_utf8_lossy(&tail(&log, 5).unwrap_or_default()).into_owned();
                 return Err(Error::Local(format!(
                     "talaria-server doesn't start. The end of {}:\n{why}",
                     log.display()
@@ -158,13 +165,4 @@ fn program() -> Result<PathBuf> {
     } else {
         PathBuf::from("talaria-server")
     })
-}
-
-/// The last lines of a file.
-pub(crate) fn tail(path: &Path, lines: usize) -> String {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let all: Vec<&str> = text.lines().collect();
-    all.get(all.len().saturating_sub(lines)..)
-        .unwrap_or_default()
-        .join("\n")
 }

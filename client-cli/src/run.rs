@@ -1,16 +1,19 @@
 //! `talaria run`: one question, one answer, one exit code.
 
 use std::io::Read as _;
+use std::pin::pin;
 use std::process::ExitCode;
 
-use talaria_openapi::events::EventBody;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
 use talaria_openapi::ids::{RunId, SessionId};
-use talaria_openapi::runs::{CancelRunRequest, CreateRunRequest, OnBusy, RunStatus};
+use talaria_openapi::runs::{CreateRunRequest, OnBusy, Run, RunStatus};
 
 use crate::client::Client;
 use crate::commands::{Connected, new_session};
 use crate::error::{Error, Result};
-use crate::render::{self, Progress};
+use crate::follow::{Follower, answer_of, cancel, ended, final_status};
+use crate::render;
 use crate::watch::RunWatch;
 
 const EXIT_FAILED: u8 = 1;
@@ -38,11 +41,16 @@ pub(crate) async fn run(
         ..CreateRunRequest::text(text)
     };
     let run = connected.client.create_run(session_id, &request).await?;
-    let status = follow(&connected.client, run.id, json).await?;
+    let status = if json {
+        print_events(&connected.client, run.id).await?
+    } else {
+        Follower::new(&connected.client, run.id, None)?.follow().await?.status
+    };
     Ok(match status {
-        RunStatus::Completed => ExitCode::SUCCESS,
-        RunStatus::Cancelled => ExitCode::from(EXIT_CANCELLED),
-        _ => ExitCode::from(EXIT_FAILED),
+        Some(RunStatus::Completed) => ExitCode::SUCCESS,
+        // Also when the person left before the run had stopped.
+        Some(RunStatus::Cancelled) | None => ExitCode::from(EXIT_CANCELLED),
+        Some(_) => ExitCode::from(EXIT_FAILED),
     })
 }
 
@@ -53,46 +61,28 @@ fn read_input() -> Result<String> {
     Ok(text)
 }
 
-/// Shows a run to its end. Ctrl+C stops the run; a second one stops watching it.
-pub(crate) async fn follow(client: &Client, run_id: RunId, json: bool) -> Result<RunStatus> {
-    let mut watch = RunWatch::new(client.clone(), run_id, None);
-    let mut progress = Progress::default();
+/// Prints a run's events, one JSON a line, to its end. Ctrl+C stops the run; a second one stops watching it.
+async fn print_events(client: &Client, run_id: RunId) -> Result<Option<RunStatus>> {
+    let mut events = pin!(RunWatch::new(client.clone(), run_id, None).into_stream());
+    let mut request: Option<BoxFuture<'static, Result<Run>>> = None;
     let mut interrupts = 0;
     let mut status = None;
     loop {
-        let next = tokio::select! {
-            next = watch.next() => next?,
+        tokio::select! {
+            event = events.next() => {
+                let Some(watched) = event.transpose()? else { break };
+                status = ended(&watched).or(status);
+                render::print_json(&watched.data)?;
+            }
             _ = tokio::signal::ctrl_c() => {
                 interrupts += 1;
                 if interrupts > 1 {
-                    return Ok(RunStatus::Cancelled);
+                    return Ok(None);
                 }
-                progress.end_line();
-                render::notice("stopping (Ctrl+C again leaves at once)");
-                client.cancel_run(run_id, &CancelRunRequest::default()).await?;
-                continue;
+                request = Some(cancel(client.clone(), run_id));
             }
-        };
-        let Some(watched) = next else { break };
-        if json {
-            render::print_line(&watched.data);
-        } else {
-            progress.show(&watched.event.body);
-        }
-        match &watched.event.body {
-            EventBody::RunCompleted { run }
-            | EventBody::RunFailed { run }
-            | EventBody::RunCancelled { run }
-            | EventBody::RunInterrupted { run } => {
-                status = Some(run.status);
-            }
-            _ => {}
+            answer = answer_of(&mut request) => drop(answer?),
         }
     }
-    progress.end_line();
-    match status {
-        Some(status) => Ok(status),
-        // The stream was reset past the end: the run itself says how it ended.
-        None => Ok(client.get_run(run_id, 0).await?.status),
-    }
+    final_status(client, run_id, status).await.map(Some)
 }

@@ -1,12 +1,10 @@
 //! The API, one method a call.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use talaria_openapi::ids::{RunId, SessionId};
+use talaria_openapi::auth::Whoami;
+use talaria_openapi::ids::{MessageId, RunId, SessionId};
 use talaria_openapi::info::Info;
 use talaria_openapi::messages::Message;
 use talaria_openapi::page::Page;
@@ -15,119 +13,10 @@ use talaria_openapi::search::SearchResults;
 use talaria_openapi::sessions::{CreateSessionRequest, Session, Snapshot, UpdateSessionRequest};
 use talaria_openapi::tools::Tool;
 
+use super::Client;
 use crate::error::{Error, Result};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longer than any wait that can be asked for, and than several heartbeats of a stream: silence beyond it is a dead peer.
-const READ_TIMEOUT: Duration = Duration::from_secs(90);
-
-/// Speaks to one server as one credential in one profile. Cheap to clone.
-#[derive(Clone)]
-pub struct Client {
-    http: reqwest::Client,
-    base_url: Arc<str>,
-    token: Option<Arc<str>>,
-    profile: Option<Arc<str>>,
-}
-
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client")
-            .field("base_url", &self.base_url)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Client {
-    /// A client of the server at `base_url`, such as `http://127.0.0.1:8640`.
-    pub fn new(base_url: &str, token: Option<String>, profile: Option<String>) -> Result<Self> {
-        // Fails when another part of the program was first, which is as good.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let http = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(READ_TIMEOUT)
-            .redirect(reqwest::redirect::Policy::none())
-            .tcp_nodelay(true)
-            .user_agent(concat!("talaria-cli/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| Error::Local(format!("the HTTP client can't start: {error}")))?;
-        let base_url = base_url.trim_end_matches('/').into();
-        Ok(Self {
-            http,
-            base_url,
-            token: token.map(Into::into),
-            profile: profile.map(Into::into),
-        })
-    }
-
-    /// Where the server is.
-    #[must_use]
-    pub fn base_url(&self) -> &str {
-        &self.base_url
-    }
-
-    /// A request with credential and profile.
-    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let mut request = self.http.request(method, format!("{}{path}", self.base_url));
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token);
-        }
-        if let Some(profile) = &self.profile {
-            request = request.header("x-talaria-profile", &**profile);
-        }
-        request
-    }
-
-    /// Sends a request; an answer from 400 up is an error.
-    pub async fn send(&self, request: RequestBuilder) -> Result<Response> {
-        let response = request.send().await.map_err(|error| self.unreachable(&error))?;
-        if response.status().as_u16() < 400 {
-            return Ok(response);
-        }
-        let status = response.status();
-        let body = response.bytes().await.map_err(|error| self.unreachable(&error))?;
-        match serde_json::from_slice(&body) {
-            Ok(problem) => Err(Error::Problem(Box::new(problem))),
-            // A proxy's answer for a server that is away.
-            Err(_) if status.is_server_error() => Err(Error::Unreachable {
-                url: self.base_url.to_string(),
-                reason: format!("something in between answers {status}"),
-            }),
-            Err(_) => Err(Error::Protocol(format!("status {status} without a problem document"))),
-        }
-    }
-
-    pub(crate) fn unreachable(&self, error: &reqwest::Error) -> Error {
-        let mut reason = error.to_string();
-        let mut cause = std::error::Error::source(error);
-        while let Some(error) = cause {
-            reason = error.to_string();
-            cause = error.source();
-        }
-        Error::Unreachable {
-            url: self.base_url.to_string(),
-            reason,
-        }
-    }
-
-    async fn call<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T> {
-        let body = self
-            .send(request)
-            .await?
-            .bytes()
-            .await
-            .map_err(|error| self.unreachable(&error))?;
-        serde_json::from_slice(&body).map_err(|error| Error::Protocol(error.to_string()))
-    }
-
-    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        self.call(self.request(Method::GET, path)).await
-    }
-
-    async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T> {
-        self.call(self.request(Method::POST, path).json(body)).await
-    }
-
     /// Whether the server is alive.
     pub async fn is_alive(&self) -> bool {
         let request = self.request(Method::GET, "/healthz").timeout(Duration::from_secs(2));
@@ -196,17 +85,30 @@ impl Client {
         }
     }
 
+    /// One message, whole whatever its size.
+    pub async fn get_message(&self, session_id: SessionId, message_id: MessageId) -> Result<Message> {
+        self.get(&format!("/v1/sessions/{session_id}/messages/{message_id}"))
+            .await
+    }
+
     /// A session as JSON lines or Markdown.
     pub async fn export_session(&self, session_id: SessionId, format: &str) -> Result<String> {
+        let whole = self.open_export(session_id, format).await?.text().await;
+        whole.map_err(|error| self.unreachable(&error))
+    }
+
+    /// A session as JSON lines or Markdown, piece by piece: it may be longer than memory.
+    pub async fn open_export(&self, session_id: SessionId, format: &str) -> Result<Response> {
         let request = self.request(
             Method::GET,
             &format!("/v1/sessions/{session_id}/export?format={format}"),
         );
-        self.send(request)
-            .await?
-            .text()
-            .await
-            .map_err(|error| self.unreachable(&error))
+        self.send(request).await
+    }
+
+    /// Who the server takes this client for.
+    pub async fn whoami(&self) -> Result<Whoami> {
+        self.get("/v1/auth/whoami").await
     }
 
     /// Says something in a session.
@@ -228,7 +130,7 @@ impl Client {
     pub async fn search(&self, query: &str, limit: u32) -> Result<SearchResults> {
         let request = self.request(Method::GET, "/v1/search");
         let url = reqwest::Url::parse_with_params(
-            &format!("{}/v1/search", self.base_url),
+            &format!("{}/v1/search", self.base_url()),
             [("q", query), ("limit", &limit.to_string())],
         )
         .map_err(|error| Error::Local(error.to_string()))?;

@@ -1,0 +1,287 @@
+//! Shows a run to its end, while the person may type.
+
+use std::collections::VecDeque;
+use std::io::IsTerminal as _;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use talaria_openapi::events::EventBody;
+use talaria_openapi::ids::{RunId, SessionId};
+use talaria_openapi::messages::Role;
+use talaria_openapi::runs::{CancelRunRequest, CreateRunRequest, OnBusy, Run, RunStatus};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::client::Client;
+use crate::error::{Error, Result};
+use crate::keyboard::{Keyboard, Typed};
+use crate::progress::{Progress, Step};
+use crate::render::{self, View};
+use crate::watch::{RunWatch, Watched};
+
+/// How often what moves is painted.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How following a run ended.
+#[derive(Debug, Default)]
+pub(crate) struct Followed {
+    /// Where the run stands; `None` when the person left before it ended.
+    pub(crate) status: Option<RunStatus>,
+    /// Runs that the person started meanwhile, and what they said.
+    pub(crate) queued: Vec<(RunId, String)>,
+    /// What was typed but not sent.
+    pub(crate) unsent: String,
+}
+
+/// Shows runs to a person.
+pub(crate) struct Follower<'a> {
+    client: &'a Client,
+    run_id: RunId,
+    /// The session that the person talks in; `None` when there is only this run.
+    session_id: Option<SessionId>,
+    progress: Progress,
+    view: Box<dyn View>,
+    keyboard: Option<Keyboard>,
+    interrupts: u32,
+    cancelling: Option<BoxFuture<'static, Result<Run>>>,
+    /// Messages that are to be sent, one after the other; the first is on its way.
+    sending: Option<BoxFuture<'static, Result<Run>>>,
+    to_send: VecDeque<String>,
+    followed: Followed,
+}
+
+impl<'a> Follower<'a> {
+    pub(crate) fn new(client: &'a Client, run_id: RunId, session_id: Option<SessionId>) -> Result<Self> {
+        let has_keyboard = render::is_lively() && std::io::stdin().is_terminal();
+        Ok(Self {
+            client,
+            run_id,
+            session_id,
+            progress: Progress::default(),
+            view: render::view(has_keyboard && session_id.is_some()),
+            keyboard: if has_keyboard { Some(Keyboard::open()?) } else { None },
+            interrupts: 0,
+            cancelling: None,
+            sending: None,
+            to_send: VecDeque::new(),
+            followed: Followed::default(),
+        })
+    }
+
+    /// Shows the run to its end, or until the person leaves.
+    pub(crate) async fn follow(mut self) -> Result<Followed> {
+        let result = self.watch().await;
+        if let Some(keyboard) = &self.keyboard {
+            keyboard.text().clone_into(&mut self.followed.unsent);
+        }
+        self.view.close()?;
+        result?;
+        Ok(self.followed)
+    }
+
+    async fn watch(&mut self) -> Result<()> {
+        let watch = RunWatch::new(self.client.clone(), self.run_id, None);
+        let connection = watch.connection();
+        let mut events = pin!(watch.into_stream());
+        let listen = |kind| signal(kind).map_err(|error| Error::Local(error.to_string()));
+        let (mut interrupt, mut terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+        let mut hang_up = listen(SignalKind::hangup())?;
+        let mut ticks = tokio::time::interval(TICK);
+        let mut status = None;
+        loop {
+            let is_left = tokio::select! {
+                event = events.next() => {
+                    let Some(watched) = event.transpose()? else { break };
+                    status = ended(&watched).or(status);
+                    self.show(watched).await?;
+                    false
+                }
+                typed = typed_on(&mut self.keyboard) => self.take(typed)?,
+                _ = ticks.tick() => {
+                    self.view.connection(connection.is_lost())?;
+                    self.view.tick()?;
+                    false
+                }
+                answer = answer_of(&mut self.cancelling) => {
+                    self.complain_of(answer.err())?;
+                    false
+                }
+                answer = answer_of(&mut self.sending) => {
+                    self.sent(answer)?;
+                    false
+                }
+                _ = interrupt.recv() => self.take(Typed::Interrupt)?,
+                _ = terminate.recv() => true,
+                _ = hang_up.recv() => true,
+            };
+            if is_left {
+                return Ok(());
+            }
+        }
+        // What the person typed last is not lost by the end of the run.
+        while let Some(answer) = self.sending.take() {
+            let answer = answer.await;
+            self.sent(answer)?;
+        }
+        if status.is_none() {
+            // The log was reset past the end: the transcript and the run itself say what is missing.
+            self.catch_up().await?;
+        }
+        self.followed.status = Some(final_status(self.client, self.run_id, status).await?);
+        Ok(())
+    }
+
+    async fn show(&mut self, mut watched: Watched) -> Result<()> {
+        if watched.after_reset {
+            self.catch_up().await?;
+        }
+        if let EventBody::MessageCompleted { message } = &mut watched.event.body
+            && message.role == Role::Assistant
+            && is_abridged(&watched.data)
+        {
+            **message = self.client.get_message(message.session_id, message.id).await?;
+        }
+        for step in self.progress.take(&watched.event.body) {
+            self.view.step(step)?;
+        }
+        Ok(())
+    }
+
+    /// Shows what the transcript has of this run and was not shown.
+    async fn catch_up(&mut self) -> Result<()> {
+        let run = self.client.get_run(self.run_id, 0).await?;
+        for message in self.client.list_messages(run.session_id).await? {
+            if message.run_id == Some(self.run_id) {
+                for step in self.progress.message(&message) {
+                    self.view.step(step)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what the person did; whether they leave.
+    fn take(&mut self, typed: Typed) -> Result<bool> {
+        match typed {
+            Typed::Interrupt => {
+                self.interrupts += 1;
+                if self.interrupts > 1 {
+                    return Ok(true);
+                }
+                self.stop()?;
+            }
+            Typed::End if self.session_id.is_some() => return Ok(true),
+            // A single run goes on without a keyboard.
+            Typed::End => self.keyboard = None,
+            Typed::Changed => {}
+            Typed::Line(line) if self.session_id.is_none() => drop(line),
+            Typed::Line(line) => match line.trim() {
+                "/stop" => self.stop()?,
+                "/quit" | "/exit" => return Ok(true),
+                command if command.starts_with('/') => {
+                    self.view.step(Step::Notice(format!(
+                        "{command}: only /stop and /quit while a run goes on"
+                    )))?;
+                }
+                text => {
+                    self.view.step(Step::Notice(format!("queued: {text}")))?;
+                    self.to_send.push_back(text.to_owned());
+                    self.send_next();
+                }
+            },
+        }
+        let text = self.keyboard.as_ref().map(|keyboard| keyboard.text().to_owned());
+        self.view.typed(&text.unwrap_or_default())?;
+        Ok(false)
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        if self.cancelling.is_none() {
+            self.cancelling = Some(cancel(self.client.clone(), self.run_id));
+        }
+        self.view.step(Step::Stopping)
+    }
+
+    fn send_next(&mut self) {
+        if self.sending.is_none()
+            && let (Some(session_id), Some(text)) = (self.session_id, self.to_send.front())
+        {
+            self.sending = Some(say(self.client.clone(), session_id, text.clone()));
+        }
+    }
+
+    fn sent(&mut self, answer: Result<Run>) -> Result<()> {
+        let text = self.to_send.pop_front().unwrap_or_default();
+        match answer {
+            Ok(run) => self.followed.queued.push((run.id, text)),
+            Err(error) => self.complain_of(Some(error))?,
+        }
+        self.send_next();
+        Ok(())
+    }
+
+    fn complain_of(&mut self, error: Option<Error>) -> Result<()> {
+        error.map_or(Ok(()), |error| self.view.step(Step::Complaint(error.to_string())))
+    }
+}
+
+pub(crate) fn ended(watched: &Watched) -> Option<RunStatus> {
+    match &watched.event.body {
+        EventBody::RunCompleted { run }
+        | EventBody::RunFailed { run }
+        | EventBody::RunCancelled { run }
+        | EventBody::RunInterrupted { run } => Some(run.status),
+        _ => None,
+    }
+}
+
+pub(crate) async fn final_status(client: &Client, run_id: RunId, status: Option<RunStatus>) -> Result<RunStatus> {
+    match status {
+        Some(status) => Ok(status),
+        None => Ok(client.get_run(run_id, 0).await?.status),
+    }
+}
+
+/// Says something in a session; waits for its turn there when it is busy.
+pub(crate) fn say(client: Client, session_id: SessionId, text: String) -> BoxFuture<'static, Result<Run>> {
+    Box::pin(async move {
+        let request = CreateRunRequest {
+            on_busy: OnBusy::Queue,
+            ..CreateRunRequest::text(text)
+        };
+        client.create_run(session_id, &request).await
+    })
+}
+
+pub(crate) fn cancel(client: Client, run_id: RunId) -> BoxFuture<'static, Result<Run>> {
+    Box::pin(async move { client.cancel_run(run_id, &CancelRunRequest::default()).await })
+}
+
+/// The answer to a request; never, when there is none.
+pub(crate) async fn answer_of(request: &mut Option<BoxFuture<'static, Result<Run>>>) -> Result<Run> {
+    let Some(waiting) = request else {
+        return std::future::pending().await;
+    };
+    let answer = waiting.await;
+    *request = None;
+    answer
+}
+
+async fn typed_on(keyboard: &mut Option<Keyboard>) -> Typed {
+    match keyboard {
+        Some(keyboard) => keyboard.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether an event holds a reference in the place of a text that was too long for it.
+fn is_abridged(data: &str) -> bool {
+    let value: serde_json::Value = serde_json::from_str(data).unwrap_or_default();
+    let parts = value.pointer("/message/parts").and_then(serde_json::Value::as_array);
+    parts.is_some_and(|parts| {
+        parts
+            .iter()
+            .any(|part| part.get("text").is_some_and(serde_json::Value::is_object))
+    })
+}
