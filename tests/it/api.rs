@@ -304,13 +304,16 @@ async fn hard_h21_a_deleted_session_ends_its_streams() {
     let (server, model) = start().await;
     model.reply(text(&"word ".repeat(500)).slowly(std::time::Duration::from_millis(10)));
     let session_id = session(&server.client).await;
-    ask(&server.client, session_id, "talk").await;
-    let stream = server
-        .client
-        .request(Method::GET, &format!("/v1/sessions/{session_id}/stream?from=start"))
-        .send()
-        .await
-        .unwrap();
+    let run = ask(&server.client, session_id, "talk").await;
+    let mut streams = Vec::new();
+    for path in [
+        format!("/v1/sessions/{session_id}/stream?from=start"),
+        format!("/v1/runs/{}/stream", run.id),
+    ] {
+        let opened = server.client.request(Method::GET, &path).send().await.unwrap();
+        // What follows is read after everything is gone: nothing of it may be missing.
+        streams.push(opened);
+    }
     assert!(
         server
             .client
@@ -321,7 +324,15 @@ async fn hard_h21_a_deleted_session_ends_its_streams() {
             .contains("session_busy")
     );
     server.client.delete_session(session_id, true).await.unwrap();
-    let body = stream.text().await.unwrap();
-    let at = |what: &str| body.find(what).unwrap_or_else(|| panic!("no {what} in {body}"));
-    assert!(at("event: session.deleted") < at(r#""reason":"session_deleted""#));
+    for stream in streams {
+        let body = stream.text().await.unwrap();
+        let at = |what: &str| body.find(what).unwrap_or_else(|| panic!("no {what} in {body}"));
+        // The run's own stream may be over with the run, before the session is deleted.
+        if body.contains(r#""reason":"run_ended""#) {
+            assert!(at("event: run.cancelled") < at("event: stream.end"));
+            continue;
+        }
+        assert!(at("event: run.cancelled") < at("event: session.deleted"));
+        assert!(at("event: session.deleted") < at(r#""reason":"session_deleted""#));
+    }
 }

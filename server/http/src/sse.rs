@@ -16,7 +16,7 @@ use talaria_openapi::events::{ControlEvent, EndReason, ResetReason, StreamStatus
 use talaria_openapi::ids::{RunId, SessionId};
 use talaria_openapi::sessions::Session;
 use talaria_openapi::time::Timestamp;
-use talaria_store::StoredEvent;
+use talaria_store::{SESSION_DELETED, StoredEvent};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -296,6 +296,10 @@ impl Reader {
         let mut bytes = Vec::with_capacity(page.events.iter().map(|event| event.payload.len() + 64).sum());
         page.events.iter().for_each(|event| push_event(&mut bytes, event));
         self.cursor = last;
+        if page.events.iter().any(|event| event.event_type == SESSION_DELETED) {
+            bytes.extend(self.end(EndReason::SessionDeleted, false));
+            return Some(bytes);
+        }
         let may_end = page.events.iter().any(|event| is_terminal(&event.event_type));
         if may_end && self.is_run_over().await {
             bytes.extend(self.end(EndReason::RunEnded, false));

@@ -138,22 +138,8 @@ impl Store {
         .bind(profile_id.to_string())
         .fetch_optional(&self.readers)
         .await?;
-        row.map(|row| {
-            let body = EventBody::SessionDeleted { by: row.get(1) };
-            let place = Place {
-                root_id,
-                session_id: root_id,
-                run_id: None,
-            };
-            let seq = row.get(0);
-            let payload = payload(place, seq, Timestamp::from_millis(row.get(2)), &body)?;
-            Ok(StoredEvent {
-                seq,
-                event_type: body.event_type().to_owned(),
-                payload,
-            })
-        })
-        .transpose()
+        row.map(|row| deletion(root_id, row.get(0), Timestamp::from_millis(row.get(2)), row.get(1)))
+            .transpose()
     }
 }
 
@@ -174,6 +160,17 @@ impl Tx {
         Ok(seq)
     }
 
+    /// Tells who watches a chain that it was deleted, after what they haven't read yet (api.md 3, H21).
+    pub(crate) fn tell_deleted(&mut self, root_id: SessionId, seq: i64, by: &str) -> Result<()> {
+        let event = deletion(root_id, seq, self.now, by)?;
+        let run_id = None;
+        self.tell(News {
+            root_id,
+            logged: Logged { run_id, event },
+        });
+        Ok(())
+    }
+
     /// Stores an event under a number that was taken for it.
     pub(crate) async fn insert_event(&mut self, place: Place, seq: i64, body: &EventBody) -> Result<()> {
         let payload = payload(place, seq, self.now, body)?;
@@ -191,9 +188,28 @@ impl Tx {
             payload,
         };
         let run_id = place.run_id;
-        self.tell(News::Event(place.root_id, Logged { run_id, event }));
+        let logged = Logged { run_id, event };
+        self.tell(News {
+            root_id: place.root_id,
+            logged,
+        });
         Ok(())
     }
+}
+
+/// The last event of a chain: that it was deleted.
+fn deletion(root_id: SessionId, seq: i64, at: Timestamp, by: &str) -> Result<StoredEvent> {
+    let body = EventBody::SessionDeleted { by: by.to_owned() };
+    let place = Place {
+        root_id,
+        session_id: root_id,
+        run_id: None,
+    };
+    Ok(StoredEvent {
+        seq,
+        event_type: body.event_type().to_owned(),
+        payload: payload(place, seq, at, &body)?,
+    })
 }
 
 /// The bytes that are stored and sent: envelope first, then the body's own fields.

@@ -47,6 +47,7 @@ pub use runs::{ActiveRun, End, NewRun, RunFilter, RunOptions, Started, Step};
 pub use search::{SearchPage, SearchScope, searchable_text};
 pub use sessions::{NewSession, SessionChanges, SessionFilter};
 pub use signing_keys::SealedKey;
+pub use tail::SESSION_DELETED;
 pub use wake::Wakeups;
 
 /// How many inputs may wait in a chain.

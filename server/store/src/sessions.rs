@@ -13,7 +13,6 @@ use talaria_openapi::time::Timestamp;
 
 use crate::events::Place;
 use crate::rows::{from_json, id, name_of, to_json};
-use crate::wake::News;
 use crate::writer::{Durability, Tx};
 use crate::{Error, Result, Store};
 
@@ -328,7 +327,12 @@ async fn tx_update(
     Ok(updated)
 }
 
-async fn tx_delete(tx: &mut Tx, profile_id: ProfileId, session_id: SessionId, by: String) -> Result<Vec<FileId>> {
+async fn tx_delete(
+    tx: &mut Tx,
+    profile_id: ProfileId,
+    session_id: SessionId,
+    deleted_by: String,
+) -> Result<Vec<FileId>> {
     let session = tx.get_session(profile_id, session_id).await?;
     tx.refuse_if_busy(session.root_id).await?;
     let files = tx.files_of(session.root_id).await?;
@@ -340,7 +344,7 @@ async fn tx_delete(tx: &mut Tx, profile_id: ProfileId, session_id: SessionId, by
     .bind(&root_id)
     .bind(profile_id.to_string())
     .bind(seq)
-    .bind(by)
+    .bind(&deleted_by)
     .bind(tx.now.as_millis())
     .execute(&mut tx.connection)
     .await?;
@@ -353,7 +357,7 @@ async fn tx_delete(tx: &mut Tx, profile_id: ProfileId, session_id: SessionId, by
         .bind(tx.now.as_millis() - TOMBSTONE_MILLIS)
         .execute(&mut tx.connection)
         .await?;
-    tx.tell(News::Gone(session.root_id, seq));
+    tx.tell_deleted(session.root_id, seq, &deleted_by)?;
     Ok(files)
 }
 

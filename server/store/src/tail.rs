@@ -10,6 +10,9 @@ use crate::events::{EventPage, StoredEvent};
 const MAX_EVENTS: usize = 256;
 const MAX_BYTES: usize = 256 * 1024;
 
+/// The type of the event that ends a chain.
+pub const SESSION_DELETED: &str = "session.deleted";
+
 /// An event with what readers choose by.
 #[derive(Debug, Clone)]
 pub(crate) struct Logged {
@@ -51,7 +54,10 @@ impl Tail {
     /// The events after a number, as the log would give them; `None` when only the log can.
     pub(crate) fn after(&self, after: i64, run_id: Option<RunId>, limit: usize) -> Option<EventPage> {
         let head_seq = self.head_seq.filter(|_| after >= self.complete_after)?;
-        let is_wanted = |logged: &&Logged| logged.event.seq > after && (run_id.is_none() || logged.run_id == run_id);
+        // The end of the whole chain is for the readers of each run.
+        let is_of_run =
+            |logged: &Logged| run_id.is_none() || logged.run_id == run_id || logged.event.event_type == SESSION_DELETED;
+        let is_wanted = |logged: &&Logged| logged.event.seq > after && is_of_run(logged);
         let wanted = self.events.iter().filter(is_wanted).take(limit);
         Some(EventPage {
             events: wanted.map(|logged| logged.event.clone()).collect(),

@@ -25,13 +25,11 @@ struct Chain {
     tail: Tail,
 }
 
-/// What a commit did to a chain.
+/// An event that a commit has appended to a chain.
 #[derive(Debug)]
-pub(crate) enum News {
-    /// It has one more event.
-    Event(SessionId, Logged),
-    /// It is gone; this was its last number.
-    Gone(SessionId, i64),
+pub(crate) struct News {
+    pub(crate) root_id: SessionId,
+    pub(crate) logged: Logged,
 }
 
 impl Wakeups {
@@ -64,21 +62,12 @@ impl Wakeups {
     pub(crate) fn notify(&self, news: impl Iterator<Item = News>) {
         let mut chains = self.chains.lock();
         for news in news {
-            let (News::Event(root_id, _) | News::Gone(root_id, _)) = news;
+            let News { root_id, logged } = news;
             let Some(chain) = chains.get_mut(&root_id) else {
                 continue;
             };
-            let head_seq = match news {
-                News::Event(_, logged) => {
-                    let seq = logged.event.seq;
-                    chain.tail.push(logged);
-                    seq
-                }
-                News::Gone(_, seq) => {
-                    chain.tail = Tail::default();
-                    seq
-                }
-            };
+            let head_seq = logged.event.seq;
+            chain.tail.push(logged);
             if chain.head_seq.send(head_seq).is_err() {
                 // Nobody listens any more.
                 chains.remove(&root_id);
@@ -100,7 +89,13 @@ mod tests {
             drop(wakeups.subscribe(SessionId::new()));
         }
         assert!(wakeups.chains.lock().len() <= SWEEP_ABOVE);
-        wakeups.notify(std::iter::once(News::Gone(root_id, 7)));
+        let event = crate::StoredEvent {
+            seq: 7,
+            event_type: String::new(),
+            payload: String::new(),
+        };
+        let logged = Logged { run_id: None, event };
+        wakeups.notify(std::iter::once(News { root_id, logged }));
         assert_eq!(*watched.borrow_and_update(), 7);
     }
 }
