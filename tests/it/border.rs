@@ -147,3 +147,34 @@ async fn a_ready_server_says_what_it_checked() {
     assert_eq!(names, ["db", "disk", "event_log_write", "migrations", "worker_lease"]);
     assert!(checks.values().all(|check| check == "ok"), "{ready}");
 }
+
+#[tokio::test]
+async fn operators_have_a_listener_of_their_own() {
+    let model = ModelScript::start().await;
+    let admin = "  admin_listen: 127.0.0.1:0\n";
+    let server = TestServer::start_with(env!("CARGO_BIN_EXE_talaria-server"), &model, admin).await;
+    let told = server.log();
+    let (_, rest) = told.split_once("without a key: ").unwrap();
+    let address = rest.split_whitespace().next().unwrap();
+    let operator = Client::new(address, None, None).unwrap();
+    let get = |path: &'static str| operator.request(Method::GET, path);
+    assert!(
+        get("/metrics")
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap()
+            .ends_with("# EOF\n")
+    );
+    assert_eq!(get("/readyz").send().await.unwrap().status(), StatusCode::OK);
+    assert_eq!(
+        get("/v1/sessions").send().await.unwrap().status(),
+        StatusCode::NOT_FOUND
+    );
+    for (name, value) in [("host", "evil.example"), ("origin", "http://localhost:3000")] {
+        let refused = get("/metrics").header(name, value).send().await.unwrap();
+        assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{name}");
+    }
+}

@@ -14,6 +14,8 @@ use crate::{session, start, watch};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_talaria-server");
 
+const GOOD: &str = "a-token-that-a-person-has-chosen-0123456789";
+
 /// A server that is expected to refuse.
 fn refused(home: &Path, arguments: &[&str], token: Option<&str>) -> (Option<i32>, String) {
     let mut command = Command::new(PROGRAM);
@@ -47,19 +49,21 @@ async fn inv_i14_an_open_address_needs_a_credential_that_a_person_chose() {
         assert_eq!(code, Some(1), "{weak:?}: {told}");
         assert!(told.contains("less than 32 characters"), "{told}");
     }
+    let (code, told) = refused(&home, &["serve", "--admin-listen", "0.0.0.0:0"], Some(GOOD));
+    assert_eq!(code, Some(78), "{told}");
+    assert!(told.contains("asks for no key"), "{told}");
     // With a good one it serves, and nothing else opens it.
     let model = ModelScript::start().await;
     let mut server = TestServer::prepare(PROGRAM, &model, "");
     let config = std::fs::read_to_string(server.home().join("config.yaml")).unwrap();
     let config = config.replace("127.0.0.1:0", "0.0.0.0:0");
     std::fs::write(server.home().join("config.yaml"), config).unwrap();
-    let chosen = "a-token-that-a-person-has-chosen-0123456789";
-    server.start_with_token(chosen).await;
+    server.start_with_token(GOOD).await;
     assert!(!server.home().join("token").exists(), "no second credential is made");
     assert!(server.client.list_sessions(1).await.is_ok());
     let stranger = Client::new(&server.base_url, None, None).unwrap();
     assert!(stranger.list_sessions(1).await.is_err());
-    assert!(!server.log().contains(chosen), "inv_i11: no credential in the log");
+    assert!(!server.log().contains(GOOD), "inv_i11: no credential in the log");
 }
 
 #[tokio::test]

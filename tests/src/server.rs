@@ -15,6 +15,7 @@ const START_PATIENCE: Duration = Duration::from_secs(20);
 pub struct TestServer {
     folder: tempfile::TempDir,
     log_path: PathBuf,
+    has_own_disk: bool,
     program: PathBuf,
     child: Option<Child>,
     /// Speaks to it as the person who owns the home.
@@ -53,6 +54,7 @@ impl TestServer {
         Self {
             log_path: folder.path().join("log"),
             folder,
+            has_own_disk: false,
             program: program.into(),
             child: None,
             client,
@@ -97,6 +99,7 @@ impl TestServer {
     /// Starts the process with its home on a disk of its own of this size, which nobody else sees. What was in the home
     /// is copied onto it. Needs Linux and `unshare`.
     pub async fn start_on_small_disk(&mut self, size: &str) {
+        self.has_own_disk = true;
         let script = r#"cp -r "$1" "$1.kept" && mount -t tmpfs -o size="$2" tmpfs "$1" && cp -r "$1.kept/." "$1/" &&
             program="$3" && shift 3 && exec "$program" "$@""#;
         let mut program = Command::new("unshare");
@@ -110,8 +113,11 @@ impl TestServer {
 
     /// Its home as its process sees it.
     pub fn home_inside(&self) -> PathBuf {
-        let pid = self.child.as_ref().map(Child::id).unwrap();
         let home = self.home();
+        if !self.has_own_disk {
+            return home;
+        }
+        let pid = self.child.as_ref().map(Child::id).unwrap();
         PathBuf::from(format!("/proc/{pid}/root")).join(home.strip_prefix("/").unwrap())
     }
 

@@ -2,29 +2,13 @@
 
 use std::borrow::Cow;
 
-use talaria_text::sanitize::printable;
-
-/// Characters that turn the order of what is read around: an old trick to show other words than are there.
-fn turns_order(letter: char) -> bool {
-    matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-fn is_harmful(letter: char) -> bool {
-    letter.is_control() || turns_order(letter)
-}
-
-/// Without control characters (but for newline and tab) and without characters that turn the reading order. Works letter by
-/// letter, so that it doesn't matter where a text is cut in pieces.
-pub(crate) fn safe(text: &str) -> Cow<'_, str> {
-    match printable(text) {
-        text if !text.contains(turns_order) => text,
-        text => text.replace(turns_order, "").into(),
-    }
-}
+use talaria_text::sanitize::is_harmful;
+pub(crate) use talaria_text::sanitize::printable as safe;
 
 /// A line of JSON in which harmful characters are written as `\u…`: the same JSON, but a terminal can be given it. (Valid JSON
 /// has such characters inside strings only.)
 pub(crate) fn safe_json(line: &str) -> Cow<'_, str> {
+    // A line of JSON holds neither newline nor tab as they are.
     if !line.contains(is_harmful) {
         return line.into();
     }

@@ -28,6 +28,10 @@ pub(crate) struct Args {
     #[arg(long, global = true, env = "TALARIA_LISTEN", value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<SocketAddr>,
 
+    /// A loopback address for operators: metrics, health and readiness without a key; wins over `server.admin_listen`.
+    #[arg(long, global = true, env = "TALARIA_ADMIN_LISTEN", value_name = "ADDRESS:PORT")]
+    pub(crate) admin_listen: Option<SocketAddr>,
+
     /// What to log: `error`, `warn`, `info`, `debug`, or a filter such as `info,talaria_agent=debug`.
     #[arg(
         long,
@@ -79,6 +83,10 @@ impl Args {
         if let Some(listen) = self.listen {
             loaded.config.server.listen = listen;
         }
+        if self.admin_listen.is_some() {
+            loaded.config.server.admin_listen = self.admin_listen;
+        }
+        config::check_admin_listen(&loaded.config)?;
         let started_in = std::env::current_dir().map_err(ConfigError::NoFolder)?;
         Ok(Prepared { loaded, started_in })
     }

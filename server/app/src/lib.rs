@@ -51,6 +51,14 @@ pub fn main() -> ExitCode {
 }
 
 fn serve(args: &Args) -> ExitCode {
+    // What this process remembers, keys among it, is for nobody else: no core file, no debugger of the same user.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable) {
+        complain(
+            &format!("the memory of this process can't be closed to others: {error}"),
+            1,
+        );
+    }
     let outcome = args.prepare().map_err(StartError::from).and_then(|prepared| {
         telemetry::start(&args.log);
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -136,14 +136,11 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
         tracing::info!("{recovered} runs of the former server go on");
     }
 
-    let listener = TcpListener::bind(listen).await.map_err(|source| StartError::Listen {
-        address: listen,
-        source,
-    })?;
-    let address = listener.local_addr().map_err(|source| StartError::Listen {
-        address: listen,
-        source,
-    })?;
+    let (listener, address) = bind(listen).await?;
+    let operators = match loaded.config.server.admin_listen {
+        Some(listen) => Some(bind(listen).await?),
+        None => None,
+    };
     let signing_key = signing_key::load_or_make(&store, &derive(&home.master_key, b"talaria sealing v1"))
         .await
         .map_err(|error| match error {
@@ -181,6 +178,11 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
         shutdown: shutdown.clone(),
     };
     let state = AppState::new(settings).ok_or(StartError::SigningKey)?;
+    if let Some((listener, address)) = operators {
+        tracing::info!("metrics, health and readiness without a key: http://{address}");
+        let router = talaria_http::router::operators(state.clone());
+        connections.spawn(serve::serve(listener, router, connections.clone(), shutdown.clone()));
+    }
     let router = talaria_http::router::router(state);
     connections.spawn(serve::serve(listener, router, connections.clone(), shutdown.clone()));
     home.announce(&ServerFile {
@@ -218,6 +220,13 @@ impl Running {
         self.home.withdraw();
         tracing::info!("stopped");
     }
+}
+
+async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |source| StartError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
 }
 
 /// Begins to measure. A server that can't still serves, and says so at `/metrics`.

@@ -47,6 +47,20 @@ pub(crate) async fn around(State(state): State<AppState>, request: Request, next
     response
 }
 
+/// Pages that a browser has open must not reach a listener that asks for no credential.
+pub(crate) async fn loopback_only(request: Request, next: Next) -> Response {
+    let policy = HostPolicy {
+        is_loopback: true,
+        ..HostPolicy::default()
+    };
+    let has_origin = request.headers().contains_key(header::ORIGIN);
+    match refuse_foreign(&policy, request.headers(), request.uri()) {
+        Some(error) => error.into_response(),
+        None if has_origin => ApiError::new(ErrorCode::OriginNotAllowed).into_response(),
+        None => next.run(request).await,
+    }
+}
+
 fn request_id(headers: &HeaderMap) -> String {
     let is_plain = |text: &&str| {
         let is_plain_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);

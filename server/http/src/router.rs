@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
+use axum::routing::get;
 use talaria_openapi::errors::{ErrorCode, Problem};
 use talaria_openapi::events::{ControlEvent, Event};
 use tower_http::cors::{AllowOrigin, CorsLayer};
@@ -108,6 +109,17 @@ pub fn router(state: AppState) -> Router {
             state.clone(),
             crate::middleware::around,
         ))
+        .with_state(state)
+}
+
+/// What operators see without a credential, on a loopback listener of its own: metrics, health, readiness.
+pub fn operators(state: AppState) -> Router {
+    Router::new()
+        .route("/metrics", get(routes::metrics::open_metrics))
+        .route("/healthz", get(routes::health::healthz))
+        .route("/readyz", get(routes::health::readyz))
+        .fallback(not_found)
+        .layer(axum::middleware::from_fn(crate::middleware::loopback_only))
         .with_state(state)
 }
 

@@ -84,6 +84,8 @@ impl Default for Agent {
 pub struct Server {
     /// The address to listen on.
     pub listen: SocketAddr,
+    /// A loopback address for operators: metrics, health and readiness without a key.
+    pub admin_listen: Option<SocketAddr>,
     /// The address that clients use, such as `https://agent.example.org`; named in tokens and where they come from.
     pub public_url: Option<String>,
     /// Further names that the server is called by.
@@ -100,6 +102,7 @@ impl Default for Server {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 8640)),
+            admin_listen: None,
             public_url: None,
             hosts: Vec::new(),
             origins: Vec::new(),
@@ -141,6 +144,9 @@ pub enum ConfigError {
         /// Line, key, what was expected, what may have been meant.
         problem: String,
     },
+    /// What asks for no key must not be open to others.
+    #[error("the operators' address {0} is not a loopback one, and it asks for no key: use 127.0.0.1 or [::1]")]
+    AdminNotLoopback(SocketAddr),
     /// Nobody knows where the home is.
     #[error("there is no home: set TALARIA_HOME, or HOME, or name a folder with --home")]
     NoHome,
@@ -239,6 +245,14 @@ fn resolve(config: &mut Config, environment: &BTreeMap<String, String>) -> Resul
         return Err("agent.max_rounds: expected a number from 1".to_owned());
     }
     Ok(())
+}
+
+/// Refuses an operators' address that others could reach.
+pub fn check_admin_listen(config: &Config) -> Result<(), ConfigError> {
+    match config.server.admin_listen.filter(|address| !address.ip().is_loopback()) {
+        Some(address) => Err(ConfigError::AdminNotLoopback(address)),
+        None => Ok(()),
+    }
 }
 
 fn read_dot_env(path: &Path, environment: &mut BTreeMap<String, String>) -> Result<(), ConfigError> {

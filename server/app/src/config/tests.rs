@@ -10,7 +10,8 @@ fn the_commented_default_says_the_defaults_and_names_every_key() {
         .collect();
     let config = parse(&uncommented).unwrap();
     let server = Server {
-        // Left out, it is made of `listen`: the file can show an example only.
+        // Left out, there is none, and the other is made of `listen`: the file can show examples only.
+        admin_listen: Some(SocketAddr::from(([127, 0, 0, 1], 8641))),
         public_url: Some("https://agent.example.org".to_owned()),
         ..Server::default()
     };
@@ -27,6 +28,7 @@ fn the_commented_default_says_the_defaults_and_names_every_key() {
         "workspace_roots",
         "approval_policy",
         "listen",
+        "admin_listen",
         "public_url",
         "hosts",
         "origins",

@@ -19,12 +19,15 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 pub(crate) async fn metrics(State(state): State<AppState>, caller: Caller, uri: Uri) -> ApiResult<impl IntoResponse> {
     caller.allow(Scope::Admin)?;
     Params::of(&uri)?.finish()?;
+    Ok(open_metrics(State(state)).await)
+}
+
+/// The same without a credential, for the operators' own listener on loopback.
+pub(crate) async fn open_metrics(State(state): State<AppState>) -> impl IntoResponse {
     gauge(names::RUNS_ACTIVE, state.settings.runs.active());
     gauge(names::SSE_CONNECTIONS, state.open_streams());
-    Ok((
-        [(header::CONTENT_TYPE, OPEN_METRICS)],
-        (state.settings.render_metrics)(),
-    ))
+    let text = (state.settings.render_metrics)();
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], text)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of open things are far below 2^52")]
