@@ -66,6 +66,8 @@ codes! {
     MethodNotAllowed = "method_not_allowed", 405, "The method is not allowed here", false;
     NotAcceptable = "not_acceptable", 406, "The answer can't be given in the accepted types", false;
     SessionBusy = "session_busy", 409, "The session already has an active run", true;
+    RunNotSteerable = "run_not_steerable", 409, "The run can't be told anything any more", false;
+    InputAlreadyDelivered = "input_already_delivered", 409, "The input doesn't wait any more", false;
     QueueFull = "queue_full", 409, "The session's queue is full", true;
     SessionEnded = "session_ended", 409, "The session has ended", false;
     IdConflict = "id_conflict", 409, "The id is taken by something else", false;

@@ -141,6 +141,15 @@ event_bodies! {
         /// The message that it became.
         message_id: MessageId,
     };
+    /// An input that was meant for another run became one of its own.
+    InputPromoted = "input.promoted" {
+        /// The input.
+        input_id: InputId,
+        /// The run that it became.
+        run_id: RunId,
+        /// Why.
+        reason: String,
+    };
     /// An input will never be delivered.
     InputCancelled = "input.cancelled" {
         /// The input.

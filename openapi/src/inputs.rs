@@ -35,6 +35,22 @@ pub enum Delivery {
     Run,
     /// It starts a run when the session is idle.
     Queue,
+    /// It stops the active run and takes its place.
+    Interrupt,
+    /// It is told to the active run at its next safe point.
+    Steer,
+}
+
+/// What becomes of an input that steers when its run ends before it could be delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum IfUndelivered {
+    /// It becomes a run of its own.
+    #[default]
+    Queue,
+    /// It is cancelled.
+    Drop,
 }
 
 /// What a client sent to a session.

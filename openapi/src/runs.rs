@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{InputId, InteractionId, MessageId, ProfileId, RunId, SessionId};
-use crate::inputs::{Delivery, InputBody, InputStatus};
+use crate::inputs::{Delivery, IfUndelivered, InputBody, InputStatus};
 use crate::messages::Usage;
 use crate::time::Timestamp;
 use crate::{Metadata, ObjectName};
@@ -108,6 +108,8 @@ pub enum StopReason {
     Refusal,
     /// A person stopped it.
     Cancelled,
+    /// A newer input took its place.
+    Superseded,
     /// A fault stopped it.
     Error,
     /// Its server ended.
@@ -269,9 +271,9 @@ pub enum OnBusy {
     Reject,
     /// Wait for the session to be idle.
     Queue,
-    /// Stop the active run and take its place. Not yet: answers 400 `unsupported_parameter`.
+    /// Stop the active run and take its place.
     Interrupt,
-    /// Tell the active run. Not yet: answers 400 `unsupported_parameter`.
+    /// Tell the active run at its next safe point.
     Steer,
 }
 
@@ -318,6 +320,12 @@ pub enum ApprovalPolicy {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CreateRunRequest {
+    /// An id for the run. A request with an id that was taken already gives what became of the first one, and does nothing.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub id: Option<RunId>,
+    /// An id for the input, which is recognised as the run's is, also when it steers another run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub input_id: Option<InputId>,
     /// What to say to the agent.
     pub input: InputBody,
     /// What to do when the session is busy.
@@ -354,6 +362,8 @@ impl CreateRunRequest {
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self {
+            id: None,
+            input_id: None,
             input: InputBody::Text(text.into()),
             on_busy: OnBusy::default(),
             model: None,
@@ -406,4 +416,55 @@ pub struct CancelRunRequest {
     /// Why, for people; at most 500 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// Body of `POST /v1/runs/{id}/steer`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct SteerRunRequest {
+    /// An id for the input. Sent again, it gives what became of the first one, and does nothing.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub id: Option<InputId>,
+    /// What to tell the agent.
+    pub input: InputBody,
+    /// What becomes of it when the run ends first.
+    #[serde(default)]
+    pub if_undelivered: IfUndelivered,
+}
+
+/// What becomes of the queue when a session is cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum QueueAfterCancel {
+    /// Its first run starts.
+    #[default]
+    Keep,
+    /// Everything in it is cancelled.
+    Clear,
+}
+
+/// Body of `POST /v1/sessions/{id}/cancel`; may be left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct CancelSessionRequest {
+    /// What becomes of the queue.
+    pub queue: QueueAfterCancel,
+    /// How the active run is stopped.
+    pub mode: CancelMode,
+    /// Why, for people; at most 500 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What the cancel of a session stopped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct CancelledSession {
+    /// The run that was active.
+    pub run: Option<Run>,
+    /// The inputs that waited and never will be delivered.
+    pub cleared: Vec<InputId>,
 }

@@ -6,6 +6,7 @@ mod auth;
 mod border;
 mod client;
 mod contract;
+mod control;
 mod crash;
 mod disk;
 mod files;

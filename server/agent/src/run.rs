@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
@@ -58,7 +59,26 @@ struct Shared {
     /// Tells every run to leave at its next safe place.
     drain: CancellationToken,
     /// The runs that this server owns. Removed by the task of the run, whatever becomes of it.
-    owned: Mutex<HashMap<RunId, CancellationToken>>,
+    owned: Mutex<HashMap<RunId, Signals>>,
+}
+
+/// How a run that is at work is reached.
+#[derive(Clone)]
+pub(crate) struct Signals {
+    /// A person wants it to stop.
+    pub(crate) cancel: CancellationToken,
+    /// Something waits for its next safe point. Set at first: a former server may have left something.
+    pub(crate) has_steers: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn new() -> Self {
+        Self {
+            // Not a child of the drain token: a server that stops doesn't cancel runs.
+            cancel: CancellationToken::new(),
+            has_steers: Arc::new(AtomicBool::new(true)),
+        }
+    }
 }
 
 impl std::fmt::Debug for Runs {
@@ -120,11 +140,33 @@ impl Runs {
         if let Some(model) = new.model.as_ref().filter(|model| !self.knows_model(model)) {
             return Err(Error::UnknownModel { model: model.clone() });
         }
-        let Started { run, active } = self.shared.settings.store.start_run(new).await?;
+        let Started {
+            run,
+            active,
+            superseded,
+            is_steer,
+        } = self.shared.settings.store.start_run(new).await?;
         if let Some(active) = active {
             self.own(active);
         }
+        if let Some(signals) = superseded.and_then(|run_id| self.signals(run_id)) {
+            signals.cancel.cancel();
+        }
+        if let Some(signals) = self.signals(run.id).filter(|_| is_steer) {
+            signals.has_steers.store(true, Ordering::Release);
+        }
         Ok(run)
+    }
+
+    fn signals(&self, run_id: RunId) -> Option<Signals> {
+        self.shared.owned.lock().get(&run_id).cloned()
+    }
+
+    /// Takes back a run that still waits for its turn.
+    pub async fn cancel_waiting(&self, principal: &Principal, run_id: RunId) -> Result<Run> {
+        let store = &self.shared.settings.store;
+        let by = principal.name.to_string();
+        Ok(store.cancel_waiting(principal.profile_id, run_id, by).await?)
     }
 
     /// Tells a run to stop. An ended run is given back as it is. Gives whether the run is still about to stop.
@@ -138,9 +180,8 @@ impl Runs {
         let store = &self.shared.settings.store;
         let by = principal.name.to_string();
         let (run, _) = store.cancel_run(principal.profile_id, run_id, by, mode, reason).await?;
-        let token = self.shared.owned.lock().get(&run_id).cloned();
-        if let Some(token) = token.filter(|_| !run.status.is_ended()) {
-            token.cancel();
+        if let Some(signals) = self.signals(run_id).filter(|_| !run.status.is_ended()) {
+            signals.cancel.cancel();
         }
         Ok(run)
     }
@@ -168,11 +209,11 @@ impl Runs {
     /// Works on a run until its chain has nothing left to do.
     fn own(&self, active: Box<ActiveRun>) {
         let runs = self.clone();
-        let cancel = self.register(&active);
+        let signals = self.register(&active);
         let span = span(&active);
         self.shared.scope.spawn(
             async move {
-                let turn = runs.turn(active, cancel);
+                let turn = runs.turn(active, signals);
                 runs.work(Box::new(turn)).await;
             }
             .instrument(span),
@@ -181,12 +222,12 @@ impl Runs {
 
     fn own_cut(&self, cut: CutRun) {
         let runs = self.clone();
-        let cancel = self.register(&cut.active);
+        let signals = self.register(&cut.active);
         let span = span(&cut.active);
         self.shared.scope.spawn(
             async move {
                 let run_id = cut.active.run.id;
-                let turn = Box::new(runs.turn(cut.active, cancel));
+                let turn = Box::new(runs.turn(cut.active, signals));
                 match recovery::recover(turn, &cut.started_calls).await {
                     Ok(Decision::GoOn(turn)) => runs.work(turn).await,
                     Ok(Decision::Ended(next)) => runs.after(run_id, next),
@@ -197,17 +238,16 @@ impl Runs {
         );
     }
 
-    fn turn(&self, active: Box<ActiveRun>, cancel: CancellationToken) -> Turn {
+    fn turn(&self, active: Box<ActiveRun>, signals: Signals) -> Turn {
         let settings = self.shared.settings.clone();
         let parts = (settings.store, settings.clock, settings.resolve_model, settings.tools);
-        Turn::new(parts, active, cancel, self.shared.drain.clone())
+        Turn::new(parts, active, signals, self.shared.drain.clone())
     }
 
-    fn register(&self, active: &ActiveRun) -> CancellationToken {
-        // Not a child of the drain token: a server that stops doesn't cancel runs.
-        let cancel = CancellationToken::new();
-        self.shared.owned.lock().insert(active.run.id, cancel.clone());
-        cancel
+    fn register(&self, active: &ActiveRun) -> Signals {
+        let signals = Signals::new();
+        self.shared.owned.lock().insert(active.run.id, signals.clone());
+        signals
     }
 
     async fn work(&self, turn: Box<Turn>) {

@@ -3,6 +3,7 @@
 //! `ending.rs`, each policy in its own file.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use talaria_domain::clock::SharedClock;
@@ -10,13 +11,13 @@ use talaria_domain::model::{ModelRequest, ModelTool};
 use talaria_domain::tool::ToolSet;
 use talaria_openapi::events::{EventBody, NoticeCode};
 use talaria_openapi::messages::{Message, Role};
-use talaria_openapi::runs::{RunErrorCode, RunOutput};
+use talaria_openapi::runs::{RunErrorCode, RunOutput, RunStatus};
 use talaria_store::{ActiveRun, Step, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Speaker, listen};
 use crate::history::{repair, unanswered};
-use crate::run::ResolveModel;
+use crate::run::{ResolveModel, Signals};
 use crate::{prompt, tool_calls, tool_filter};
 
 const CLOSING: &str = "You have used up your budget of rounds and can't call tools any more. Say in a few sentences what \
@@ -31,6 +32,8 @@ pub(crate) struct Turn {
     pub(crate) active: Box<ActiveRun>,
     /// A person wants the run to stop.
     pub(crate) cancel: CancellationToken,
+    /// Something waits for the next safe point.
+    has_steers: Arc<AtomicBool>,
     /// The server wants to stop: leave at the next safe place.
     pub(crate) drain: CancellationToken,
     pub(crate) transcript: Vec<Message>,
@@ -74,7 +77,7 @@ impl Turn {
     pub(crate) fn new(
         parts: (Store, SharedClock, ResolveModel, ToolSet),
         active: Box<ActiveRun>,
-        cancel: CancellationToken,
+        signals: Signals,
         drain: CancellationToken,
     ) -> Self {
         let (store, clock, resolve_model, tools) = parts;
@@ -84,7 +87,8 @@ impl Turn {
             resolve_model,
             tools,
             active,
-            cancel,
+            cancel: signals.cancel,
+            has_steers: signals.has_steers,
             drain,
             transcript: Vec::new(),
             progress: Progress::default(),
@@ -107,9 +111,46 @@ impl Turn {
                 tool_calls::run(&mut self, calls).await?;
                 continue;
             }
+            if !self.take_steers().await? {
+                continue;
+            }
             if let Next::Leave(left) = self.round().await? {
                 return Ok(left);
             }
+        }
+    }
+
+    /// Takes in what people have said since the last safe point. `false` when the run is being cancelled instead.
+    async fn take_steers(&mut self) -> StoreResult<bool> {
+        if !self.has_steers.swap(false, Ordering::AcqRel) {
+            return Ok(true);
+        }
+        let (run_id, fence) = (self.active.run.id, self.active.fence);
+        match self.store.deliver_steers(run_id, fence).await {
+            Ok(told) => {
+                self.transcript.extend(told);
+                Ok(true)
+            }
+            // The row may say so a moment before the token does.
+            Err(talaria_store::Error::Fenced) => {
+                self.cancel_if_told().await?;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// After a refused write: a run that is being cancelled goes on to its end; one that was taken over stops here.
+    async fn cancel_if_told(&mut self) -> StoreResult<()> {
+        let run = self
+            .store
+            .get_run(self.active.run.profile_id, self.active.run.id)
+            .await?;
+        if run.status == RunStatus::Cancelling {
+            self.cancel.cancel();
+            Ok(())
+        } else {
+            Err(talaria_store::Error::Fenced)
         }
     }
 

@@ -134,6 +134,11 @@ impl From<talaria_store::Error> for ApiError {
                     talaria_store::MAX_QUEUE
                 ))
                 .retry_after(5),
+            Error::NotSteerable => Self::new(ErrorCode::RunNotSteerable)
+                .detail("the run has ended or is being cancelled: send the input as a new run"),
+            Error::NotWaiting => {
+                Self::new(ErrorCode::InputAlreadyDelivered).detail("the input was delivered or cancelled already")
+            }
             Error::IdConflict => Self::new(ErrorCode::IdConflict).detail("the id is taken: choose another one"),
             Error::PreconditionFailed => Self::new(ErrorCode::PreconditionFailed)
                 .detail("the object has changed since you read it: read it again and repeat the change"),

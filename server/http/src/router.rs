@@ -72,9 +72,12 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(routes::runs::create_run, routes::runs::list_runs))
         .routes(routes!(routes::runs::get_run))
         .routes(routes!(routes::streams::stream_run))
-        .routes(routes!(routes::runs::cancel_run))
+        .routes(routes!(routes::cancel::cancel_run))
+        .routes(routes!(routes::cancel::cancel_session))
+        .routes(routes!(routes::runs::steer_run))
         .routes(routes!(routes::inputs::get_input))
         .routes(routes!(routes::inputs::list_queue))
+        .routes(routes!(routes::inputs::delete_queued))
         // Clients: everything else.
         .routes(routes!(routes::tools::list_tools))
         .routes(routes!(routes::tools::get_tool))

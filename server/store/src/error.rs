@@ -18,6 +18,12 @@ pub enum Error {
     /// The chain's queue is full.
     #[error("queue is full")]
     QueueFull,
+    /// The run has ended or is about to: nothing can be told to it.
+    #[error("the run can't be steered")]
+    NotSteerable,
+    /// The input doesn't wait any more.
+    #[error("the input doesn't wait any more")]
+    NotWaiting,
     /// The id is taken by something else.
     #[error("the id is taken")]
     IdConflict,
@@ -63,6 +69,8 @@ impl Error {
             | Self::Conflict { .. }
             | Self::Busy(_)
             | Self::QueueFull
+            | Self::NotSteerable
+            | Self::NotWaiting
             | Self::IdConflict
             | Self::PreconditionFailed
             | Self::Fenced

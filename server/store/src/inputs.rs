@@ -1,12 +1,16 @@
 //! Inputs: what clients sent, and its fate (I7).
 
 use sqlx::Row as _;
-use talaria_openapi::ids::{InputId, ProfileId, SessionId};
-use talaria_openapi::inputs::Input;
+use talaria_openapi::events::EventBody;
+use talaria_openapi::ids::{InputId, MessageId, ProfileId, RunId, SessionId};
+use talaria_openapi::inputs::{Input, InputStatus};
+use talaria_openapi::messages::{Message, MessageKind, MessageStatus, Role};
+use talaria_openapi::runs::RunStatus;
 
 use crate::rows::{from_json, name_of, to_json};
-use crate::writer::Tx;
-use crate::{Result, Store};
+use crate::runs::RunRow;
+use crate::writer::{Durability, Tx};
+use crate::{Error, Result, Store};
 
 impl Store {
     /// One input.
@@ -31,9 +35,69 @@ impl Store {
         .await?;
         rows.iter().map(|row| from_json(row.get(0), "input")).collect()
     }
+
+    /// Puts what waits for a safe point of a run into its transcript, in the order of its arrival; gives the messages. For
+    /// the run's owner: refused with [`Error::Fenced`] once the caller isn't, and while the run is being cancelled.
+    pub async fn deliver_steers(&self, run_id: RunId, fence: i64) -> Result<Vec<Message>> {
+        self.writer
+            .write(Durability::Full, move |tx| {
+                Box::pin(tx_deliver_steers(tx, run_id, fence))
+            })
+            .await
+    }
+}
+
+async fn tx_deliver_steers(tx: &mut Tx, run_id: RunId, fence: i64) -> Result<Vec<Message>> {
+    let owned = tx.get_run(run_id).await?;
+    if owned.fence != fence || owned.run.status != RunStatus::Running {
+        return Err(Error::Fenced);
+    }
+    let rows = sqlx::query("SELECT doc FROM inputs WHERE steers = $1 ORDER BY accepted_seq")
+        .bind(run_id.to_string())
+        .fetch_all(&mut tx.connection)
+        .await?;
+    let mut told = Vec::with_capacity(rows.len());
+    for row in rows {
+        let input: Input = from_json(row.get(0), "input")?;
+        told.push(tx.deliver(&owned, input, MessageKind::Steer).await?);
+    }
+    Ok(told)
 }
 
 impl Tx {
+    /// An input enters the transcript, as a message of its person.
+    pub(crate) async fn deliver(&mut self, row: &RunRow, mut input: Input, kind: MessageKind) -> Result<Message> {
+        let place = row.place();
+        let mut message = Message {
+            id: MessageId::new(),
+            object: "message".into(),
+            session_id: place.session_id,
+            run_id: place.run_id,
+            seq: 0,
+            role: Role::User,
+            status: MessageStatus::Completed,
+            parts: input.content.clone(),
+            model: None,
+            finish_reason: None,
+            usage: None,
+            kind,
+            created_at: self.now,
+            completed_at: Some(self.now),
+        };
+        let (input_id, message_id) = (input.id, message.id);
+        message.seq = self.put_message(place, row.run.profile_id, message.clone()).await?;
+        input.delivered_seq = Some(message.seq);
+        input.status = InputStatus::Delivered;
+        self.put_input(place.root_id, row.run.profile_id, &input).await?;
+        sqlx::query("UPDATE inputs SET steers = NULL WHERE id = $1 AND steers IS NOT NULL")
+            .bind(input_id.to_string())
+            .execute(&mut self.connection)
+            .await?;
+        self.append(place, &EventBody::InputDelivered { input_id, message_id })
+            .await?;
+        Ok(message)
+    }
+
     /// Stores an input, new or changed.
     pub(crate) async fn put_input(&mut self, root_id: SessionId, profile_id: ProfileId, input: &Input) -> Result<()> {
         sqlx::query(

@@ -7,6 +7,7 @@
 //! of both kinds into common commits. Readers are a pool of read-only connections. Start reading at [`writer`].
 #![warn(missing_docs)]
 
+mod accept;
 mod error;
 mod events;
 mod files;
@@ -43,7 +44,7 @@ pub use keys::KeyRow;
 pub use messages::MessageFilter;
 pub use profiles::Profile;
 pub use recovery::{CutRun, Recovered};
-pub use runs::{ActiveRun, End, NewRun, RunFilter, RunOptions, Started, Step};
+pub use runs::{ActiveRun, End, NewRun, RunFilter, RunOptions, Started, Step, WhenBusy};
 pub use search::{SearchPage, SearchScope, searchable_text};
 pub use sessions::{NewSession, SessionChanges, SessionFilter};
 pub use signing_keys::SealedKey;

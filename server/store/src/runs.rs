@@ -3,23 +3,23 @@
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 use talaria_domain::run_state::{self, Transition};
+use talaria_openapi::Metadata;
 use talaria_openapi::events::{EventBody, ResumedAfter};
 use talaria_openapi::files::File;
-use talaria_openapi::ids::{InputId, MessageId, ProfileId, RunId, SessionId};
-use talaria_openapi::inputs::{Delivery, Input, InputStatus};
-use talaria_openapi::messages::{Message, MessageKind, MessageStatus, Part, Role, Usage};
+use talaria_openapi::ids::{InputId, ProfileId, RunId, SessionId};
+use talaria_openapi::inputs::IfUndelivered;
+use talaria_openapi::messages::{Message, MessageKind, Part, Usage};
 use talaria_openapi::runs::{
-    ApprovalPolicy, CancelMode, Run, RunError, RunInput, RunKind, RunLimits, RunLinks, RunOutput, RunStatus, Stop,
-    ToolFilter, Trigger, TriggerKind,
+    ApprovalPolicy, CancelMode, Run, RunError, RunLimits, RunOutput, RunStatus, Stop, ToolFilter, TriggerKind,
 };
 use talaria_openapi::sessions::Session;
 use talaria_openapi::time::Timestamp;
-use talaria_openapi::{Metadata, ObjectName};
 
+use crate::accept;
 use crate::events::Place;
 use crate::rows::{from_json, name_of, to_json};
 use crate::writer::{Durability, Tx};
-use crate::{Busy, Error, MAX_QUEUE, Result, Store};
+use crate::{Busy, Error, Result, Store};
 
 /// What a request asked for beyond its input; kept with the run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,21 @@ pub struct RunOptions {
     pub approval_policy: Option<ApprovalPolicy>,
 }
 
+/// What to do with an input when a run of the chain is active.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhenBusy {
+    /// Refuse it.
+    Refuse,
+    /// It waits for its turn.
+    Wait,
+    /// The active run is told to stop, in the name of this principal, and the input comes next.
+    Interrupt(String),
+    /// The active run is told at its next safe point.
+    Steer(IfUndelivered),
+    /// This run is told at its next safe point; when it isn't active any more, the input is refused.
+    SteerOnly(RunId, IfUndelivered),
+}
+
 /// A run to start.
 #[derive(Debug, Clone)]
 pub struct NewRun {
@@ -39,10 +54,16 @@ pub struct NewRun {
     pub session_id: SessionId,
     /// The profile.
     pub profile_id: ProfileId,
+    /// The run's id, where the client has named one.
+    pub id: Option<RunId>,
+    /// The input's id, where the client has named one.
+    pub input_id: Option<InputId>,
+    /// SHA-256 of the request, to recognise a repeated one.
+    pub request_sha256: String,
     /// What to say.
     pub content: Vec<Part>,
-    /// Wait when the chain is busy; else refuse.
-    pub may_queue: bool,
+    /// What to do when the chain is busy.
+    pub when_busy: WhenBusy,
     /// `provider/model`; the session's when `None`.
     pub model: Option<String>,
     /// Its limits.
@@ -75,6 +96,10 @@ pub struct Started {
     pub run: Run,
     /// Set when it began at once: the caller owns it.
     pub active: Option<Box<ActiveRun>>,
+    /// The run that was told to stop for it.
+    pub superseded: Option<RunId>,
+    /// Whether the input was told to the run that is given, instead of starting one.
+    pub is_steer: bool,
 }
 
 /// How a run ends.
@@ -140,7 +165,7 @@ impl Store {
     /// Accepts an input: starts its run at once, queues it, or refuses with [`Error::Busy`] or [`Error::QueueFull`].
     pub async fn start_run(&self, new: NewRun) -> Result<Started> {
         self.writer
-            .write(Durability::Full, move |tx| Box::pin(tx_start(tx, new)))
+            .write(Durability::Full, move |tx| Box::pin(accept::tx_accept(tx, new)))
             .await
     }
 
@@ -156,6 +181,25 @@ impl Store {
         self.writer
             .write(durability, move |tx| {
                 Box::pin(crate::transitions::tx_record(tx, run_id, fence, steps))
+            })
+            .await
+    }
+
+    /// Takes back a run that still waits. Refused with [`Error::NotWaiting`] once it has begun.
+    pub async fn cancel_waiting(&self, profile_id: ProfileId, run_id: RunId, by: String) -> Result<Run> {
+        self.writer
+            .write(Durability::Full, move |tx| {
+                Box::pin(async move {
+                    let row = tx.get_run(run_id).await?;
+                    if row.run.profile_id != profile_id {
+                        return Err(Error::NotFound);
+                    }
+                    if row.run.status != RunStatus::Queued {
+                        return Err(Error::NotWaiting);
+                    }
+                    let (run, _) = crate::transitions::tx_cancel(tx, row, by, CancelMode::Graceful, None).await?;
+                    Ok(run)
+                })
             })
             .await
     }
@@ -276,7 +320,7 @@ impl Tx {
         }
     }
 
-    async fn busy(&mut self, root_id: SessionId) -> Result<(Option<Busy>, u32)> {
+    pub(crate) async fn busy(&mut self, root_id: SessionId) -> Result<(Option<Busy>, u32)> {
         let queue_depth: u32 = sqlx::query_scalar("SELECT count(*) FROM runs WHERE root_id = $1 AND status = 'queued'")
             .bind(root_id.to_string())
             .fetch_one(&mut self.connection)
@@ -301,7 +345,7 @@ impl Tx {
     }
 
     /// Claims a waiting run: it begins to work, and its input enters the transcript.
-    async fn claim(&mut self, mut row: RunRow) -> Result<Box<ActiveRun>> {
+    pub(crate) async fn claim(&mut self, mut row: RunRow) -> Result<Box<ActiveRun>> {
         let next = run_state::next(row.run.status, Transition::Claim).map_err(|_| Error::Fenced)?;
         let place = row.place();
         row.run.status = next.status;
@@ -317,7 +361,8 @@ impl Tx {
         };
         self.insert_event(place, seq, &started).await?;
         self.update_run(&row).await?;
-        self.deliver(place, &row).await?;
+        let input = self.get_input(row.input_id).await?;
+        self.deliver(&row, input, MessageKind::Normal).await?;
         let session = self.get_session(row.run.profile_id, row.run.session_id).await?;
         Ok(Box::new(ActiveRun {
             run: row.run,
@@ -325,39 +370,6 @@ impl Tx {
             fence: row.fence,
             session,
         }))
-    }
-
-    async fn deliver(&mut self, place: Place, row: &RunRow) -> Result<()> {
-        let mut input = self.get_input(row.input_id).await?;
-        let message = Message {
-            id: MessageId::new(),
-            object: "message".into(),
-            session_id: place.session_id,
-            run_id: place.run_id,
-            seq: 0,
-            role: Role::User,
-            status: MessageStatus::Completed,
-            parts: input.content.clone(),
-            model: None,
-            finish_reason: None,
-            usage: None,
-            kind: MessageKind::Normal,
-            created_at: self.now,
-            completed_at: Some(self.now),
-        };
-        let message_id = message.id;
-        input.delivered_seq = Some(self.put_message(place, row.run.profile_id, message).await?);
-        input.status = InputStatus::Delivered;
-        self.put_input(place.root_id, row.run.profile_id, &input).await?;
-        self.append(
-            place,
-            &EventBody::InputDelivered {
-                input_id: input.id,
-                message_id,
-            },
-        )
-        .await?;
-        Ok(())
     }
 
     /// Claims the chain's first waiting run, when none is active.
@@ -379,151 +391,4 @@ impl Tx {
             None => Ok(None),
         }
     }
-}
-
-async fn tx_start(tx: &mut Tx, new: NewRun) -> Result<Started> {
-    let named = tx.get_session(new.profile_id, new.session_id).await?;
-    let session = if named.tip_id == named.id {
-        named
-    } else {
-        tx.get_session(new.profile_id, named.tip_id).await?
-    };
-    let root_id = session.root_id;
-    let (busy, queue_depth) = tx.busy(root_id).await?;
-    let must_wait = busy.is_some() || queue_depth > 0;
-    if let Some(busy) = busy.filter(|_| !new.may_queue) {
-        return Err(Error::Busy(Box::new(busy)));
-    }
-    if must_wait && queue_depth >= MAX_QUEUE {
-        return Err(Error::QueueFull);
-    }
-    let (profile_id, content) = (new.profile_id, new.content.clone());
-    let row = new_row(tx.now, &session, new);
-    let place = row.place();
-    let mut input = new_input(tx.now, &row, content, must_wait);
-    input.accepted_seq = tx.next_seq(root_id).await?;
-    tx.put_input(root_id, profile_id, &input).await?;
-    let accepted = EventBody::InputAccepted {
-        input: Box::new(input.clone()),
-    };
-    tx.insert_event(place, input.accepted_seq, &accepted).await?;
-    insert_run(tx, &row, input.accepted_seq).await?;
-    let (mut run, active) = if must_wait {
-        (enqueue(tx, row, queue_depth + 1).await?, None)
-    } else {
-        let active = tx.claim(row).await?;
-        (active.run.clone(), Some(active))
-    };
-    let status = if must_wait {
-        InputStatus::Queued
-    } else {
-        InputStatus::Delivered
-    };
-    run.input = Some(RunInput {
-        id: input.id,
-        delivery: input.delivery,
-        status,
-    });
-    Ok(Started { run, active })
-}
-
-async fn enqueue(tx: &mut Tx, mut row: RunRow, queue_position: u32) -> Result<Run> {
-    let place = row.place();
-    let seq = tx.next_seq(place.root_id).await?;
-    row.run.first_seq = Some(seq);
-    row.run.last_seq = Some(seq);
-    row.run.queue_position = Some(queue_position);
-    tx.update_run(&row).await?;
-    tx.insert_event(
-        place,
-        seq,
-        &EventBody::RunQueued {
-            run: Box::new(row.run.clone()),
-            queue_position,
-        },
-    )
-    .await?;
-    Ok(row.run)
-}
-
-fn new_row(now: Timestamp, session: &Session, new: NewRun) -> RunRow {
-    let run_id = RunId::new();
-    let input_id = InputId::new();
-    let run = Run {
-        id: run_id,
-        object: ObjectName::Borrowed("run"),
-        kind: RunKind::Message,
-        session_id: session.id,
-        root_id: session.root_id,
-        parent_run_id: None,
-        profile_id: session.profile_id,
-        model: new.model.unwrap_or_else(|| session.model.clone()),
-        attempt: 1,
-        status: RunStatus::Queued,
-        queue_position: None,
-        trigger: Trigger {
-            kind: new.trigger,
-            input_id: Some(input_id),
-        },
-        first_seq: None,
-        last_seq: None,
-        output: None,
-        pending_interactions: Vec::new(),
-        stop: None,
-        error: None,
-        limits: new.limits,
-        usage: Usage::default(),
-        created_at: now,
-        started_at: None,
-        ended_at: None,
-        metadata: new.metadata,
-        input: None,
-        links: RunLinks::of(run_id),
-    };
-    RunRow {
-        run,
-        options: new.options,
-        fence: 0,
-        input_id,
-    }
-}
-
-fn new_input(now: Timestamp, row: &RunRow, content: Vec<Part>, must_wait: bool) -> Input {
-    Input {
-        id: row.input_id,
-        object: "input".into(),
-        session_id: row.run.session_id,
-        created_at: now,
-        status: if must_wait {
-            InputStatus::Queued
-        } else {
-            InputStatus::Accepted
-        },
-        delivery: if must_wait { Delivery::Queue } else { Delivery::Run },
-        run_id: Some(row.run.id),
-        content,
-        accepted_seq: 0,
-        delivered_seq: None,
-    }
-}
-
-async fn insert_run(tx: &mut Tx, row: &RunRow, queued_seq: i64) -> Result<()> {
-    sqlx::query(
-        "INSERT INTO runs (id, root_id, session_id, profile_id, status, fence, options, input_id, queued_seq, doc, created_at) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-    )
-    .bind(row.run.id.to_string())
-    .bind(row.run.root_id.to_string())
-    .bind(row.run.session_id.to_string())
-    .bind(row.run.profile_id.to_string())
-    .bind(name_of(&row.run.status)?)
-    .bind(row.fence)
-    .bind(to_json(&row.options)?)
-    .bind(row.input_id.to_string())
-    .bind(queued_seq)
-    .bind(to_json(&row.run)?)
-    .bind(row.run.created_at.as_millis())
-    .execute(&mut tx.connection)
-    .await?;
-    Ok(())
 }

@@ -7,6 +7,7 @@ use talaria_openapi::inputs::InputStatus;
 use talaria_openapi::messages::Usage;
 use talaria_openapi::runs::{CancelMode, Run, RunOutput, RunStatus, Stop, StopReason};
 
+use crate::accept;
 use crate::rows::{from_json, to_json};
 use crate::runs::{ActiveRun, End, RunRow, Step};
 use crate::writer::Tx;
@@ -127,15 +128,18 @@ async fn end_run(tx: &mut Tx, row: &mut RunRow, end: End) -> Result<()> {
     row.run.ended_at = Some(tx.now);
     row.run.output = Some(end.output);
     row.run.error = end.error.filter(|_| !was_cancelled);
-    row.run.stop = Some(if was_cancelled {
-        Stop {
-            reason: StopReason::Cancelled,
-            detail: end.stop.detail,
-        }
-    } else {
-        end.stop
+    let cancelled = || Stop {
+        reason: StopReason::Cancelled,
+        detail: end.stop.detail.clone(),
+    };
+    row.run.stop = Some(match row.run.stop.take() {
+        // Whoever took its place has said so.
+        Some(superseded) if was_cancelled => superseded,
+        _ if was_cancelled => cancelled(),
+        _ => end.stop,
     });
-    append_terminal(tx, row).await
+    append_terminal(tx, row).await?;
+    accept::promote_undelivered(tx, row).await
 }
 
 async fn append_terminal(tx: &mut Tx, row: &mut RunRow) -> Result<()> {
@@ -186,11 +190,12 @@ pub(crate) async fn tx_cancel(
             text: String::new(),
             message_ids: Vec::new(),
         });
-        row.run.stop = Some(Stop {
+        row.run.stop.get_or_insert(Stop {
             reason: StopReason::Cancelled,
             detail: reason,
         });
         append_terminal(tx, &mut row).await?;
+        accept::promote_undelivered(tx, &row).await?;
     } else {
         tx.append(place, &EventBody::RunCancelling { mode, by, reason }).await?;
     }

@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::Uri;
+use axum::http::{StatusCode, Uri};
 use talaria_openapi::auth::Scope;
-use talaria_openapi::errors::ErrorCode;
+use talaria_openapi::errors::{ErrorCode, Problem};
 use talaria_openapi::inputs::Input;
 use talaria_openapi::page::Page;
 
@@ -54,4 +54,30 @@ pub(crate) async fn list_queue(
         next_cursor: None,
         has_more: false,
     }))
+}
+
+/// Takes back an input that waits. Once it is delivered, that is refused.
+#[utoipa::path(delete, path = "/v1/sessions/{session_id}/queue/{input_id}", tag = "sessions",
+    params(("session_id" = String, Path,), ("input_id" = String, Path,)),
+    responses((status = 204), (status = 409, body = Problem)))]
+pub(crate) async fn delete_queued(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path((session_id, input_id)): Path<(String, String)>,
+    uri: Uri,
+) -> ApiResult<StatusCode> {
+    caller.allow(Scope::RunsWrite)?;
+    Params::of(&uri)?.finish()?;
+    let session = super::sessions::find(&state, &caller, &session_id).await?;
+    let missing = || ApiError::new(ErrorCode::InputNotFound);
+    let input_id = id(&input_id, ErrorCode::InputNotFound)?;
+    let input = state.settings.store.get_input(caller.profile_id(), input_id).await;
+    let input = input.map_err(|error| ApiError::from(error).not_found(ErrorCode::InputNotFound))?;
+    let run_id = input.run_id.ok_or_else(missing)?;
+    let run = super::runs::find(&state, &caller, &run_id).await?;
+    if run.root_id != session.root_id {
+        return Err(missing());
+    }
+    state.settings.runs.cancel_waiting(&caller.0, run_id).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

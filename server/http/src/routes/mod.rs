@@ -1,6 +1,7 @@
 //! The handlers, one file a noun. Each parses, makes one call, and maps.
 
 pub(crate) mod auth;
+pub(crate) mod cancel;
 pub(crate) mod files;
 pub(crate) mod health;
 pub(crate) mod info;

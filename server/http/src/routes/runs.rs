@@ -9,32 +9,30 @@ use axum::response::{IntoResponse as _, Response};
 use talaria_openapi::auth::Scope;
 use talaria_openapi::errors::{ErrorCode, Problem};
 use talaria_openapi::events::Event;
-use talaria_openapi::ids::RunId;
-use talaria_openapi::inputs::InputBody;
+use talaria_openapi::ids::{InputId, RunId, SessionId};
+use talaria_openapi::inputs::{IfUndelivered, InputBody};
 use talaria_openapi::messages::{Part, Role};
 use talaria_openapi::page::Page;
-use talaria_openapi::runs::{
-    CancelMode, CancelRunRequest, CreateRunRequest, OnBusy, Run, RunLimits, RunStatus, TriggerKind,
-};
+use talaria_openapi::runs::{CreateRunRequest, OnBusy, Run, RunLimits, RunStatus, SteerRunRequest, TriggerKind};
 use talaria_openapi::sessions::{CreateSessionRequest, Session, SessionSource};
 use talaria_openapi::time::Timestamp;
-use talaria_store::{NewRun, RunFilter, RunOptions};
+use talaria_store::{NewRun, RunFilter, RunOptions, WhenBusy};
 use tokio::time::Instant;
 
 use crate::auth::Caller;
-use crate::body::{Body, OptionalBody};
+use crate::body::Body;
 use crate::error::{ApiError, ApiResult};
 use crate::params::{Params, invalid};
 use crate::routes::{id, sessions};
 use crate::sse;
-use crate::state::AppState;
+use crate::state::{AppState, sha256_hex};
 
 const MAX_INSTRUCTIONS_BYTES: usize = 64 * 1024;
-const MAX_REASON_CHARS: usize = 500;
-/// How long a forced deletion waits for a run to stop.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// Longest wait that a request can ask for.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Says something to a session's agent. With `Accept: text/event-stream` the answer is the run's stream.
+/// Says something to a session's agent. With `Accept: text/event-stream` the answer is the run's stream, with
+/// `Prefer: wait=N` the run when it is settled, at the latest after that many seconds (60 at most).
 #[utoipa::path(post, path = "/v1/sessions/{session_id}/runs", tag = "runs", params(("session_id" = String, Path,)),
     request_body = CreateRunRequest,
     responses((status = 202, body = Run), (status = 200, body = Event, content_type = "text/event-stream"), (status = 409, body = Problem), (status = 429, body = Problem)))]
@@ -92,7 +90,10 @@ pub(crate) async fn create_run(
         (Some(session_id), None) => sessions::find(&state, &caller, &session_id.to_string()).await?,
         (None, new) => {
             let new = new.unwrap_or_default();
+            // Made of the id that the client gave, so that a repeated request finds the session that the first one made.
+            let named = request.id.map(RunId::ulid).or(request.input_id.map(InputId::ulid));
             let request = CreateSessionRequest {
+                id: named.map(SessionId::from_ulid),
                 title: new.title,
                 metadata: new.metadata,
                 workspace: new.workspace,
@@ -121,10 +122,20 @@ async fn start(
                 .split(',')
                 .any(|range| range.trim().starts_with("text/event-stream"))
         });
+    let patience = preferred_wait(headers);
     let mut response = if wants_stream {
         let mut none = Params::of(&Uri::from_static("/"))?;
         let wanted = sse::wanted(&HeaderMap::new(), &mut none)?;
         sse::stream(state, caller, &session, Some(run.id), wanted).await?
+    } else if let Some(patience) = patience {
+        let input = run.input;
+        let settled = settled(state, caller, run.id, patience).await?;
+        let status = if settled.status.is_ended() || settled.status == RunStatus::RequiresAction {
+            StatusCode::OK
+        } else {
+            StatusCode::ACCEPTED
+        };
+        (status, Json(Run { input, ..settled })).into_response()
     } else {
         (StatusCode::ACCEPTED, Json(&run)).into_response()
     };
@@ -139,11 +150,24 @@ async fn start(
     Ok(response)
 }
 
+/// `Prefer: wait=N` (RFC 7240). What else is preferred is nobody's duty.
+fn preferred_wait(headers: &HeaderMap) -> Option<Duration> {
+    let mut preferences = headers
+        .get_all("prefer")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split([',', ';']));
+    let seconds = preferences.find_map(|preference| preference.trim().strip_prefix("wait=")?.parse().ok())?;
+    Some(Duration::from_secs(seconds).min(MAX_WAIT))
+}
+
 fn new_run(state: &AppState, caller: &Caller, session: &Session, request: CreateRunRequest) -> ApiResult<NewRun> {
-    let may_queue = match request.on_busy {
-        OnBusy::Reject => false,
-        OnBusy::Queue => true,
-        OnBusy::Interrupt | OnBusy::Steer => return Err(ApiError::unsupported("on_busy")),
+    let request_sha256 = sha256_hex(&serde_json::to_string(&request).unwrap_or_default());
+    let when_busy = match request.on_busy {
+        OnBusy::Reject => WhenBusy::Refuse,
+        OnBusy::Queue => WhenBusy::Wait,
+        OnBusy::Interrupt => WhenBusy::Interrupt(caller.0.name.to_string()),
+        OnBusy::Steer => WhenBusy::Steer(IfUndelivered::Queue),
     };
     if request
         .instructions
@@ -184,8 +208,11 @@ fn new_run(state: &AppState, caller: &Caller, session: &Session, request: Create
     Ok(NewRun {
         session_id: session.id,
         profile_id: caller.profile_id(),
+        id: request.id,
+        input_id: request.input_id,
+        request_sha256,
         content: content(&request.input)?,
-        may_queue,
+        when_busy,
         model: request.model,
         limits: RunLimits {
             max_rounds,
@@ -202,7 +229,7 @@ fn new_run(state: &AppState, caller: &Caller, session: &Session, request: Create
     })
 }
 
-fn content(input: &InputBody) -> ApiResult<Vec<Part>> {
+pub(crate) fn content(input: &InputBody) -> ApiResult<Vec<Part>> {
     let parts = match input {
         InputBody::Text(text) => vec![Part::Text {
             text: talaria_text::sanitize::storable(text).into_owned(),
@@ -289,7 +316,7 @@ pub(crate) async fn get_run(
 }
 
 /// The run, once it has ended or waits for a person, or as it is after `patience`.
-async fn settled(state: &AppState, caller: &Caller, run_id: RunId, patience: Duration) -> ApiResult<Run> {
+pub(crate) async fn settled(state: &AppState, caller: &Caller, run_id: RunId, patience: Duration) -> ApiResult<Run> {
     let until = Instant::now() + patience;
     let mut run = find(state, caller, &run_id).await?;
     let mut wakeups = state.settings.store.wakeups().subscribe(run.root_id);
@@ -308,71 +335,34 @@ async fn settled(state: &AppState, caller: &Caller, run_id: RunId, patience: Dur
     }
 }
 
-/// Tells a run to stop. A run that has ended is answered as it is.
-#[utoipa::path(post, path = "/v1/runs/{run_id}/cancel", tag = "runs", params(("run_id" = String, Path,)), request_body = CancelRunRequest,
-    responses((status = 202, body = Run), (status = 200, body = Run)))]
-pub(crate) async fn cancel_run(
+/// Tells a run something at its next safe point: after its tools, before its next model call. What comes too late becomes a
+/// run of its own, or is dropped.
+#[utoipa::path(post, path = "/v1/runs/{run_id}/steer", tag = "runs", params(("run_id" = String, Path,)), request_body = SteerRunRequest,
+    responses((status = 202, body = Run), (status = 409, body = Problem)))]
+pub(crate) async fn steer_run(
     State(state): State<AppState>,
     caller: Caller,
     Path(run_id): Path<String>,
     uri: Uri,
-    OptionalBody(request): OptionalBody<CancelRunRequest>,
-) -> ApiResult<Response> {
+    Body(request): Body<SteerRunRequest>,
+) -> ApiResult<(StatusCode, Json<Run>)> {
     caller.allow(Scope::RunsWrite)?;
     Params::of(&uri)?.finish()?;
-    if request
-        .reason
-        .as_ref()
-        .is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS)
-    {
-        return Err(ApiError::invalid(
-            "/reason",
-            format!("at most {MAX_REASON_CHARS} characters"),
-        ));
-    }
-    let run_id = id(&run_id, ErrorCode::RunNotFound)?;
-    let run = state
-        .settings
-        .runs
-        .cancel(&caller.0, run_id, request.mode, request.reason)
-        .await;
-    let run = run.map_err(|error| ApiError::from(error).not_found(ErrorCode::RunNotFound))?;
-    let status = if run.status.is_ended() {
-        StatusCode::OK
-    } else {
-        StatusCode::ACCEPTED
+    let run = find(&state, &caller, &id(&run_id, ErrorCode::RunNotFound)?).await?;
+    let new = NewRun {
+        session_id: run.session_id,
+        profile_id: run.profile_id,
+        id: None,
+        input_id: request.id,
+        request_sha256: sha256_hex(&serde_json::to_string(&(run.id, &request)).unwrap_or_default()),
+        content: content(&request.input)?,
+        when_busy: WhenBusy::SteerOnly(run.id, request.if_undelivered),
+        model: None,
+        limits: run.limits,
+        options: RunOptions::default(),
+        trigger: run.trigger.kind,
+        metadata: run.metadata,
     };
-    Ok((status, Json(run)).into_response())
-}
-
-/// Stops everything that is live in a chain, for its deletion.
-pub(crate) async fn stop_chain(state: &AppState, caller: &Caller, session: &Session) -> ApiResult<()> {
-    let until = Instant::now() + STOP_PATIENCE;
-    for status in [
-        RunStatus::Queued,
-        RunStatus::RequiresAction,
-        RunStatus::Running,
-        RunStatus::Cancelling,
-    ] {
-        let filter = RunFilter {
-            session_id: Some(session.tip_id),
-            status: Some(status),
-            ..RunFilter::default()
-        };
-        for run in state
-            .settings
-            .store
-            .list_runs(caller.profile_id(), &filter, 200)
-            .await?
-        {
-            let reason = Some("the session is being deleted".to_owned());
-            let run = state
-                .settings
-                .runs
-                .cancel(&caller.0, run.id, CancelMode::Force, reason)
-                .await?;
-            settled(state, caller, run.id, until.saturating_duration_since(Instant::now())).await?;
-        }
-    }
-    Ok(())
+    let run = state.settings.runs.start(new).await?;
+    Ok((StatusCode::ACCEPTED, Json(run)))
 }

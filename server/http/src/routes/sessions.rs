@@ -380,7 +380,7 @@ pub(crate) async fn delete_session(
     params.finish()?;
     let session = find(&state, &caller, &session_id).await?;
     if force {
-        super::runs::stop_chain(&state, &caller, &session).await?;
+        super::cancel::stop_chain(&state, &caller, &session).await?;
     }
     state
         .settings

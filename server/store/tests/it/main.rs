@@ -14,7 +14,7 @@ use talaria_openapi::ids::{ProfileId, SessionId};
 use talaria_openapi::messages::Part;
 use talaria_openapi::runs::{RunLimits, TriggerKind};
 use talaria_openapi::sessions::{Session, SessionSource};
-use talaria_store::{ActiveRun, NewRun, NewSession, RunOptions, Settings, Store};
+use talaria_store::{ActiveRun, NewRun, NewSession, RunOptions, Settings, Store, WhenBusy};
 
 fn settings(folder: &Path) -> Settings {
     Settings {
@@ -51,7 +51,10 @@ fn new_run(session: &Session, text: &str) -> NewRun {
         session_id: session.id,
         profile_id: session.profile_id,
         content: vec![Part::Text { text: text.to_owned() }],
-        may_queue: true,
+        id: None,
+        input_id: None,
+        request_sha256: String::new(),
+        when_busy: WhenBusy::Wait,
         model: None,
         limits: RunLimits {
             max_rounds: 3,
