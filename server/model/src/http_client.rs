@@ -31,7 +31,7 @@ fn is_loopback(base_url: &str) -> bool {
             .trim_start_matches('[')
             .trim_end_matches(']')
             .parse()
-            .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback()),
+            .is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback()),
         None => false,
     }
 }
@@ -60,6 +60,7 @@ mod tests {
             "http://localhost/v1",
             "http://[::1]:1/v1",
             "http://127.9.9.9",
+            "http://[::ffff:127.0.0.1]/v1",
         ] {
             assert!(is_loopback(url), "{url}");
         }

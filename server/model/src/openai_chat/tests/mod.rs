@@ -126,18 +126,142 @@ async fn refusals_are_classified_and_hold_no_key() {
     );
 }
 
+/// An answer without a stream.
+fn plain(status: &str, headers: &str, body: &str) -> &'static str {
+    let length = body.len();
+    let answer = format!("HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}");
+    Box::leak(answer.into_boxed_str())
+}
+
+async fn failure(answer: &'static str) -> ModelError {
+    let (client, _) = provider(answer, |_| Box::pin(async {})).await;
+    outcome(&client).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn row_r3_what_decides_may_stand_at_the_end() {
+    let padding = "See the page of limits for more. ".repeat(20);
+    let body = format!(
+        r#"[{{"error":{{"code":429,"message":"You exceeded your current quota, check your plan and billing. {padding}Please retry in 58.8s.","status":"RESOURCE_EXHAUSTED"}}}}]"#
+    );
+    let error = failure(plain("429 Too Many", "", &body)).await;
+    assert_eq!(
+        (error.reason, error.retry_after),
+        (FailureReason::RateLimited, Some(Duration::from_millis(58_800)))
+    );
+    assert!(
+        error
+            .message
+            .starts_with("test (m) answered 429: RESOURCE_EXHAUSTED: You")
+            && error.message.len() < 400,
+        "{}",
+        error.message
+    );
+}
+
+#[tokio::test]
+async fn messages_name_what_to_change_and_no_secret() {
+    let page = failure(plain(
+        "200 OK",
+        "content-type: text/html; charset=utf-8\r\n",
+        "<html>Hi</html>",
+    ))
+    .await;
+    assert!(!page.flags.retryable && page.message.contains("`base_url`"), "{page:?}");
+    let page = failure(plain("502 Bad", "", "<!DOCTYPE html><title>Bad gateway")).await;
+    assert_eq!(page.message, "test (m) answered 502: (a web page)");
+    let silent = failure(plain("500 Bad", "", "")).await;
+    assert_eq!(silent.message, "test (m) answered 500: (nothing)");
+
+    let client = |base_url: &str, key: &str| {
+        OpenAiChat::new(ProviderConfig {
+            name: "test".to_owned(),
+            base_url: base_url.to_owned(),
+            api_key: Some(Secret::from(key)),
+            idle_timeout: Duration::from_secs(1),
+        })
+    };
+    let error = outcome(&client("http://127.0.0.1:99999/v1", "k")).await.unwrap_err();
+    assert!(
+        !error.flags.retryable && error.message.contains("`base_url`"),
+        "{error:?}"
+    );
+    let error = outcome(&client("http://127.0.0.1:9/v1", "two\nlines"))
+        .await
+        .unwrap_err();
+    assert!(
+        error.message.contains("`api_key`") && !error.message.contains("two"),
+        "{error:?}"
+    );
+    let error = outcome(&client("http://me:hidden@127.0.0.1:9/v1", "hidden")).await;
+    let error = error.unwrap_err();
+    assert!(!format!("{error:?}").contains("hidden"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_key_is_sent_without_the_end_of_its_line() {
+    let (client, served) = provider(
+        plain("401 No", "", "who is sk-very-secret-key?"),
+        |_| Box::pin(async {}),
+    )
+    .await;
+    let mut config = (*client.config).clone();
+    config.api_key = Some(Secret::from(" sk-very-secret-key\r\n"));
+    let error = outcome(&OpenAiChat::new(config)).await.unwrap_err();
+    assert!(error.message.contains("who is [redacted]?"), "{}", error.message);
+    let sent = served.await.unwrap();
+    assert!(sent.contains("authorization: Bearer sk-very-secret-key\r\n"), "{sent}");
+}
+
 #[tokio::test]
 async fn a_redirect_is_not_followed_with_the_key() {
     let (elsewhere, stolen) = provider(HEAD, |_| Box::pin(async {})).await;
     let moved = format!(
-        "HTTP/1.1 307 Moved\r\nlocation: {}/chat/completions\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 307 Moved\r\nlocation: {}/chat/completions?token=hidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
         elsewhere.config.base_url
     );
     let (client, _) = provider(Box::leak(moved.into_boxed_str()), |_| Box::pin(async {})).await;
     let error = outcome(&client).await.unwrap_err();
     assert!(!error.flags.retryable && error.message.contains("307"), "{error:?}");
+    let to = elsewhere.config.base_url.trim_end_matches("/v1");
+    assert!(
+        error.message.contains(to) && !error.message.contains("hidden"),
+        "{error:?}"
+    );
     assert!(!stolen.is_finished(), "nobody else was asked");
     stolen.abort();
+}
+
+const WHOLE: &str = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"choices\":[{\"message\":{\"content\":\"hi\"},\"finish_reason\":\"stop\"}]}";
+
+#[tokio::test]
+async fn a_provider_on_this_host_is_asked_directly() {
+    let (client, _) = provider(WHOLE, |_| Box::pin(async {})).await;
+    assert!(outcome(&client).await.is_ok());
+}
+
+/// Runs the test above where the environment names a proxy, which would answer nothing.
+#[tokio::test]
+async fn no_proxy_of_the_environment_is_asked_for_this_host() {
+    let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    let mut test = tokio::process::Command::new(std::env::current_exe().unwrap());
+    test.args([
+        "--exact",
+        "openai_chat::tests::a_provider_on_this_host_is_asked_directly",
+    ])
+    .env_remove("NO_PROXY")
+    .env_remove("no_proxy")
+    .kill_on_drop(true);
+    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
+        test.env(name, &address);
+    }
+    let output = tokio::select! {
+        output = test.output() => output.unwrap(),
+        asked = proxy.accept() => panic!("the proxy was asked: {asked:?}"),
+    };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
 #[tokio::test]
