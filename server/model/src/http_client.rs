@@ -21,7 +21,8 @@ pub(crate) fn client_for(base_url: &str) -> Result<Client, String> {
     cell.get_or_init(|| build(is_direct)).clone()
 }
 
-fn is_loopback(base_url: &str) -> bool {
+/// Whether an address is on this host, by how it is written: no name is looked up.
+pub(crate) fn is_loopback(base_url: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(base_url) else {
         return false;
     };
