@@ -123,6 +123,22 @@ async fn run_client(program: PathBuf, arguments: Vec<String>) -> Vec<Understood>
     events.collect()
 }
 
+async fn run_node(server: &TestServer, line: &str, run_id: RunId) -> Vec<Understood> {
+    let mut arguments = vec!["sse.mjs".to_owned(), stream_url(line, run_id), server.token.clone()];
+    arguments.extend(EventBody::TYPES.iter().chain(&CONTROL).map(|name| (*name).to_owned()));
+    run_client("node".into(), arguments).await
+}
+
+async fn run_python(server: &TestServer, line: &str, run_id: RunId) -> Vec<Understood> {
+    let script = repository().join("tests/foreign/sse.py").display().to_string();
+    let arguments = vec![script, stream_url(line, run_id), server.token.clone()];
+    run_client(foreign().join("venv/bin/python"), arguments).await
+}
+
+fn stream_url(line: &str, run_id: RunId) -> String {
+    format!("{line}/v1/runs/{run_id}/stream?heartbeat=5")
+}
+
 fn foreign() -> PathBuf {
     let folder = std::env::var_os("TALARIA_FOREIGN");
     assert!(
@@ -133,7 +149,7 @@ fn foreign() -> PathBuf {
 }
 
 /// Every event once, in order, as it was sent; nothing that was never sent; and an end.
-fn assert_understood(client: &str, mut understood: Vec<Understood>, expected: &[Understood]) {
+fn assert_understood(client: &str, mut understood: Vec<Understood>, expected: &[Understood], connections: usize) {
     let end = understood.pop().unwrap();
     assert_eq!(
         (end.event_type.as_str(), end.data.as_str()),
@@ -144,7 +160,7 @@ fn assert_understood(client: &str, mut understood: Vec<Understood>, expected: &[
         .iter()
         .filter(|event| event.event_type == "stream.open")
         .count();
-    assert!(opened >= BREAKS.len(), "{client}: the line broke {opened} times only");
+    assert!(opened >= connections, "{client}: the line broke {opened} times only");
     let logged: Vec<_> = understood
         .into_iter()
         .filter(|event| !CONTROL.contains(&event.event_type.as_str()))
@@ -160,24 +176,36 @@ async fn contract_19_foreign_clients_miss_nothing_and_see_no_phantom() {
     model.reply(text(&words.join(" ")).slowly(Duration::from_millis(15)));
     let run = ask(&server.client, session(&server.client).await, "go").await;
     let (node, python) = (breaking_line(&server).await, breaking_line(&server).await);
-    let url = |line: &str| format!("{line}/v1/runs/{}/stream?heartbeat=5", run.id);
-    let mut for_node = vec!["sse.mjs".to_owned(), url(&node), server.token.clone()];
-    for_node.extend(EventBody::TYPES.iter().chain(&CONTROL).map(|name| (*name).to_owned()));
-    let for_python = vec![
-        repository().join("tests/foreign/sse.py").display().to_string(),
-        url(&python),
-        server.token.clone(),
-    ];
     // Both begin while the run goes on.
-    let (by_node, by_python) = tokio::join!(
-        run_client("node".into(), for_node),
-        run_client(foreign().join("venv/bin/python"), for_python)
-    );
+    let (by_node, by_python) = tokio::join!(run_node(&server, &node, run.id), run_python(&server, &python, run.id));
     watch(&server.client, run.id).await;
     let expected = expected(&server, run.id).await;
     assert!(expected.len() > 20, "{expected:?}");
-    assert_understood("eventsource", by_node, &expected);
-    assert_understood("httpx-sse", by_python, &expected);
+    assert_understood("eventsource", by_node, &expected, BREAKS.len());
+    assert_understood("httpx-sse", by_python, &expected, BREAKS.len());
+}
+
+#[tokio::test]
+#[ignore = "needs the packages of tests/foreign: scripts/test --full"]
+async fn contract_24_heartbeats_are_no_events_to_foreign_clients() {
+    let (server, model) = start().await;
+    // A model that thinks for longer than a heartbeat, before each of its two pieces.
+    model.reply(text("slow").slowly(Duration::from_secs(6)));
+    let run = ask(&server.client, session(&server.client).await, "go").await;
+    let path = format!("/v1/runs/{}/stream?heartbeat=5", run.id);
+    let raw = async {
+        let response = server.client.request(Method::GET, &path).send().await.unwrap();
+        response.text().await.unwrap()
+    };
+    let (by_node, by_python, raw) = tokio::join!(
+        run_node(&server, &server.base_url, run.id),
+        run_python(&server, &server.base_url, run.id),
+        raw
+    );
+    assert!(raw.matches("\n\n: hb\n").count() >= 2, "no heartbeat was sent: {raw}");
+    let expected = expected(&server, run.id).await;
+    assert_understood("eventsource", by_node, &expected, 1);
+    assert_understood("httpx-sse", by_python, &expected, 1);
 }
 
 #[tokio::test]

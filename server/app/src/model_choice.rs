@@ -34,12 +34,7 @@ pub(crate) async fn choose(loaded: &Loaded) -> (Models, ModelInfo) {
         clients.insert(name.clone(), client(name, provider));
     }
     if let Some(name) = loaded.config.model.clone() {
-        let provider = name.split('/').next().unwrap_or_default();
-        let context_length = loaded
-            .config
-            .providers
-            .get(provider)
-            .and_then(|provider| provider.context_length);
+        let context_length = context_length(loaded, &name).await;
         return (
             Models::new(clients),
             ModelInfo {
@@ -71,6 +66,17 @@ pub(crate) async fn choose(loaded: &Loaded) -> (Models, ModelInfo) {
         );
     }
     (Models::new(clients), info("demo/demo".to_owned(), "built-in demo"))
+}
+
+/// How many tokens the configured model reads: as the configuration says, else as a server on this host says of itself.
+async fn context_length(loaded: &Loaded, name: &str) -> Option<u64> {
+    let (provider, model) = name.split_once('/')?;
+    let provider = loaded.config.providers.get(provider)?;
+    if provider.context_length.is_some() {
+        return provider.context_length;
+    }
+    let key = provider.api_key.clone().map(talaria_domain::Secret::from);
+    probe::context_length(&provider.base_url, key.as_ref(), model).await
 }
 
 fn info(name: String, chosen_by: &str) -> ModelInfo {

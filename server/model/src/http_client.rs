@@ -21,7 +21,8 @@ pub(crate) fn client_for(base_url: &str) -> Result<Client, String> {
     cell.get_or_init(|| build(is_direct)).clone()
 }
 
-fn is_loopback(base_url: &str) -> bool {
+/// Whether an address is on this host, by how it is written: no name is looked up.
+pub(crate) fn is_loopback(base_url: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(base_url) else {
         return false;
     };
@@ -31,7 +32,7 @@ fn is_loopback(base_url: &str) -> bool {
             .trim_start_matches('[')
             .trim_end_matches(']')
             .parse()
-            .is_ok_and(|ip: std::net::IpAddr| ip.is_loopback()),
+            .is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback()),
         None => false,
     }
 }
@@ -60,6 +61,7 @@ mod tests {
             "http://localhost/v1",
             "http://[::1]:1/v1",
             "http://127.9.9.9",
+            "http://[::ffff:127.0.0.1]/v1",
         ] {
             assert!(is_loopback(url), "{url}");
         }

@@ -11,5 +11,6 @@ mod error;
 mod http_client;
 pub mod openai_chat;
 pub mod probe;
+mod retry_after;
 
 pub use error::Error;

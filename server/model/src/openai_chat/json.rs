@@ -42,12 +42,33 @@ fn without_lone_surrogates(json: &str) -> String {
     out
 }
 
+/// The error that a document reports. A field that holds nothing reports nothing.
+pub(super) fn error_of(value: &Value) -> Option<&Value> {
+    value.get("error").filter(|error| match error {
+        Value::Null | Value::Bool(_) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Number(_) | Value::Array(_) => true,
+    })
+}
+
+/// The HTTP status that stands in an error, as a number or as text.
+pub(super) fn error_status(error: &Value) -> Option<u16> {
+    let number = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    ["status", "status_code", "code"]
+        .iter()
+        .filter_map(|name| number(error.get(name)?))
+        .find_map(|code| u16::try_from(code).ok().filter(|code| (400..600).contains(code)))
+}
+
 /// What an error says, from a body of any shape.
 pub(super) fn error_text(body: &str) -> String {
-    match parse(body) {
-        Some(value) => error_value_text(value.get("error").unwrap_or(&value)),
-        None => body.to_owned(),
-    }
+    let Some(value) = parse(body) else {
+        return body.to_owned();
+    };
+    // Some put the error into a list.
+    let value = value.get(0).unwrap_or(&value);
+    error_value_text(error_of(value).unwrap_or(value))
 }
 
 pub(super) fn error_value_text(error: &Value) -> String {
@@ -55,7 +76,11 @@ pub(super) fn error_value_text(error: &Value) -> String {
         return text.to_owned();
     }
     let field = |name: &str| error.get(name).and_then(Value::as_str);
-    let mut parts: Vec<&str> = ["type", "code", "message"].into_iter().filter_map(field).collect();
+    let mut parts: Vec<&str> = ["type", "code", "status", "message", "detail"]
+        .into_iter()
+        .filter_map(field)
+        .filter(|text| !text.is_empty())
+        .collect();
     // OpenRouter hides what the provider behind it says one level deeper.
     parts.extend(error.pointer("/metadata/raw").and_then(Value::as_str));
     if parts.is_empty() {

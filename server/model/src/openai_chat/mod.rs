@@ -11,26 +11,22 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
-use reqwest::Response;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
+use reqwest::{Response, Url};
 use secrecy::ExposeSecret as _;
 use talaria_domain::Secret;
 use talaria_domain::model::{ModelClient, ModelError, ModelEvent, ModelRequest, ModelStream};
 
 use crate::error::{Error, Kind};
-use crate::http_client;
+use crate::{http_client, retry_after};
 pub use stream::Decoder;
 
 /// Longest error body that is read.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// How long a provider may take to say what is wrong, once it has refused.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest text of a provider that is shown.
-const MAX_SHOWN_CHARS: usize = 300;
 /// How long a provider may take for its first event: it may have to load the model and read the whole prompt.
 const FIRST_EVENT_TIMEOUT: Duration = Duration::from_secs(300);
-/// Longest wait that a provider can ask for.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
 /// A provider that speaks this wire.
 #[derive(Debug, Clone)]
@@ -86,22 +82,50 @@ impl Asked {
             .header(CONTENT_TYPE, "application/json")
             .body(request::body(request));
         if let Some(key) = &self.config.api_key {
-            post = post.bearer_auth(key.expose_secret());
+            post = post.header(AUTHORIZATION, self.authorization(key)?);
         }
         let sent = tokio::time::timeout(FIRST_EVENT_TIMEOUT, post.send()).await;
         let response = sent
             .map_err(|_| self.error(Kind::Idle(FIRST_EVENT_TIMEOUT)))?
             .map_err(|error| self.network(&error))?;
-        if response.status().is_success() {
-            Ok(response)
-        } else {
+        if response.status().is_redirection() {
+            Err(self.error(Kind::Address(self.redirection(&response))))
+        } else if !response.status().is_success() {
             Err(self.refused(response).await)
+        } else if header(&response, CONTENT_TYPE).is_some_and(|kind| kind.starts_with("text/html")) {
+            let what = "a web page came instead of an answer".to_owned();
+            Err(self.error(Kind::Address(what)))
+        } else {
+            Ok(response)
         }
+    }
+
+    fn authorization(&self, key: &Secret) -> Result<HeaderValue, Error> {
+        // Files and variables like to end with a line.
+        let text = Secret::from(format!("Bearer {}", key.expose_secret().trim()));
+        let mut value = HeaderValue::from_str(text.expose_secret()).map_err(|_| {
+            let what = "its key holds characters that no key has, such as the end of a line";
+            self.error(Kind::Key(what.to_owned()))
+        })?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+
+    /// Where a provider would send us: only to whom, since the rest of an address can hold secrets.
+    fn redirection(&self, response: &Response) -> String {
+        let status = response.status().as_u16();
+        let base = Url::parse(&self.config.base_url).ok();
+        let to = header(response, LOCATION).and_then(|to| base?.join(to).ok());
+        let to = to.map_or_else(
+            || "elsewhere".to_owned(),
+            |url| format!("to {}", url.origin().ascii_serialization()),
+        );
+        format!("it answered {status} and sends {to}, where its key doesn't belong")
     }
 
     async fn refused(&self, response: Response) -> Error {
         let status = response.status().as_u16();
-        let retry_after = retry_after(response.headers());
+        let retry_after = retry_after::in_headers(response.headers(), SystemTime::now());
         let mut body = Vec::new();
         // What came until then is enough to tell.
         let patience = ERROR_BODY_TIMEOUT.min(self.config.idle_timeout);
@@ -111,23 +135,19 @@ impl Asked {
             retry_after,
             ..self.error(Kind::Answered {
                 status: Some(status),
-                body: self.shown(&text),
+                body: self.without_key(&text),
             })
         }
     }
 
-    /// What a provider says, short, in one line, and without the key.
-    fn shown(&self, text: &str) -> String {
-        let text = match &self.config.api_key {
-            Some(key) if !key.expose_secret().is_empty() => text.replace(key.expose_secret(), "[redacted]"),
-            _ => text.to_owned(),
+    /// What a provider says, in one line, and without the key.
+    fn without_key(&self, text: &str) -> String {
+        let key = self.config.api_key.as_ref().map(|key| key.expose_secret().trim());
+        let text = match key.filter(|key| !key.is_empty()) {
+            Some(key) => text.replace(key, "[redacted]"),
+            None => text.to_owned(),
         };
-        text.split_whitespace()
-            .collect::<Vec<_>>()
-            .join(" ")
-            .chars()
-            .take(MAX_SHOWN_CHARS)
-            .collect()
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     fn network(&self, error: &reqwest::Error) -> Error {
@@ -144,12 +164,18 @@ impl Asked {
             text
         };
         let is_certificate = text.to_lowercase().contains("certificate");
-        self.error(if is_certificate {
+        self.error(if error.is_builder() {
+            Kind::Address(text)
+        } else if is_certificate {
             Kind::Certificate(text)
         } else {
             Kind::Network(text)
         })
     }
+}
+
+fn header(response: &Response, name: HeaderName) -> Option<&str> {
+    response.headers().get(name)?.to_str().ok()
 }
 
 /// Reads a body until it ends, breaks, or is long enough.
@@ -248,29 +274,13 @@ impl Reader {
         let kind = match kind {
             Kind::Answered { status, body } => Kind::Answered {
                 status,
-                body: self.asked.shown(&body),
+                body: self.asked.without_key(&body),
             },
+            Kind::Malformed(detail) => Kind::Malformed(self.asked.without_key(&detail)),
             other => other,
         };
         self.asked.error(kind).classify()
     }
-}
-
-/// How long a provider asks to wait: seconds, milliseconds, or a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    if let Some(millis) = text("retry-after-ms").and_then(|text| text.parse().ok()) {
-        return Some(Duration::from_millis(millis).min(MAX_RETRY_AFTER));
-    }
-    let value = text(RETRY_AFTER.as_str())?;
-    let wait = match value.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
-        Err(_) => httpdate::parse_http_date(value)
-            .ok()?
-            .duration_since(SystemTime::now())
-            .unwrap_or_default(),
-    };
-    Some(wait.min(MAX_RETRY_AFTER))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use talaria_domain::model::ModelEvent;
 use talaria_openapi::messages::{FinishReason, Usage};
 
 use super::calls::Calls;
-use super::json::{error_value_text, parse};
+use super::json::{error_of, error_status, error_value_text, parse};
 use super::thoughts::Thoughts;
 use crate::error::Kind;
 
@@ -42,10 +42,8 @@ impl Decoder {
         let mut events = Vec::new();
         self.total += bytes.len();
         if self.total > MAX_ANSWER_BYTES && !self.is_done {
-            self.is_done = true;
-            events.push(Err(Kind::Malformed(format!(
-                "it has more than {MAX_ANSWER_BYTES} bytes"
-            ))));
+            let what = format!("it has more than {MAX_ANSWER_BYTES} bytes");
+            self.fail(Kind::Malformed(what), &mut events);
         }
         for byte in bytes {
             if self.is_done {
@@ -137,44 +135,38 @@ impl Decoder {
         if json.trim().is_empty() {
             return;
         }
+        let shown: String = json.chars().take(80).collect();
         match parse(json) {
-            Some(value) => self.take_chunk(&value, events),
-            None => self.fail(
-                Kind::Malformed(format!(
-                    "a piece is no JSON: {}",
-                    json.chars().take(80).collect::<String>()
-                )),
-                events,
-            ),
+            Some(value) if value.is_object() => self.take_chunk(&value, events),
+            // Nothing of an answer is bare text: it can only be what went wrong.
+            Some(value) if value.is_string() => self.take_error(&value, events),
+            Some(_) => self.fail(Kind::Malformed(format!("a piece is no object: {shown}")), events),
+            None => self.fail(Kind::Malformed(format!("a piece is no JSON: {shown}")), events),
         }
     }
 
+    /// Ends the answer with an error, after all that was said before it.
     fn fail(&mut self, kind: Kind, events: &mut Events) {
         self.is_done = true;
+        events.extend(self.thoughts.finish().map(Ok));
         events.push(Err(kind));
     }
 
     /// An error, as `{"error": …}` or bare.
     fn take_error(&mut self, value: &Value, events: &mut Events) {
-        let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
-        let status = ["status", "code"]
-            .iter()
-            .find_map(|name| error.get(name)?.as_u64())
-            .and_then(|code| u16::try_from(code).ok());
+        let error = error_of(value).unwrap_or(value);
         let kind = Kind::Answered {
-            status: status.filter(|status| *status >= 400),
+            status: error_status(error),
             body: error_value_text(error),
         };
         self.fail(kind, events);
     }
 
     fn take_chunk(&mut self, chunk: &Value, events: &mut Events) {
-        if chunk.get("error").is_some_and(|error| !error.is_null()) {
+        if error_of(chunk).is_some() || chunk.get("object").is_some_and(|object| object == "error") {
             return self.take_error(chunk, events);
         }
-        if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
-            self.usage = Some(read_usage(usage));
-        }
+        self.take_usage(chunk);
         let Some(choice) = chunk
             .get("choices")
             .and_then(Value::as_array)
@@ -182,7 +174,9 @@ impl Decoder {
         else {
             return;
         };
-        if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
+        self.take_usage(choice);
+        let delta = choice.get("delta").filter(|delta| delta.is_object());
+        if let Some(delta) = delta.or_else(|| choice.get("message")) {
             self.take_delta(delta, events);
         }
         if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
@@ -190,11 +184,18 @@ impl Decoder {
         }
     }
 
+    /// The bill stands beside the choices, or in one.
+    fn take_usage(&mut self, value: &Value) {
+        if let Some(usage) = value.get("usage").filter(|usage| usage.is_object()) {
+            self.usage = Some(read_usage(usage));
+        }
+    }
+
     fn take_delta(&mut self, delta: &Value, events: &mut Events) {
         let reasoning = ["reasoning_content", "reasoning"]
             .iter()
-            .find_map(|name| delta.get(name)?.as_str());
-        if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
+            .find_map(|name| delta.get(name)?.as_str().filter(|text| !text.is_empty()));
+        if let Some(text) = reasoning {
             events.push(Ok(ModelEvent::Reasoning(text.to_owned())));
         }
         let text = match delta.get("content") {
@@ -244,11 +245,12 @@ fn read_finish(reason: &str) -> FinishReason {
 }
 
 fn read_usage(usage: &Value) -> Usage {
-    let number = |pointer: &str| usage.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+    let number = |pointer: &str| usage.pointer(pointer).and_then(Value::as_u64);
+    let cached = number("/prompt_tokens_details/cached_tokens").or_else(|| number("/prompt_cache_hit_tokens"));
     Usage {
-        input_tokens: number("/prompt_tokens"),
-        output_tokens: number("/completion_tokens"),
-        cached_tokens: number("/prompt_tokens_details/cached_tokens"),
+        input_tokens: number("/prompt_tokens").unwrap_or(0),
+        output_tokens: number("/completion_tokens").unwrap_or(0),
+        cached_tokens: cached.unwrap_or(0),
         cost_usd: usage
             .get("cost")
             .and_then(Value::as_f64)

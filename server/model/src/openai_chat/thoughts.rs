@@ -9,6 +9,9 @@ const TAGS: [(&str, &str); 3] = [
     ("<reasoning>", "</reasoning>"),
 ];
 
+/// White space that is waited through for a tag. An answer that begins with more is text.
+const MAX_LEADING_BYTES: usize = 256;
+
 /// Tells thoughts from text while the text comes in pieces. A tag anywhere but at the beginning is text.
 #[derive(Debug, Default)]
 pub(super) struct Thoughts {
@@ -65,6 +68,10 @@ impl Thoughts {
 
     fn begin(&mut self) -> Option<ModelEvent> {
         let trimmed = self.held.trim_start();
+        if self.held.len() - trimmed.len() > MAX_LEADING_BYTES {
+            self.state = State::Text;
+            return None;
+        }
         let opened = TAGS
             .iter()
             .find_map(|(open, close)| Some((trimmed.strip_prefix(open)?, close)));
@@ -132,6 +139,10 @@ mod tests {
 
     #[test]
     fn only_tags_at_the_beginning_count() {
+        let far = format!("{}<think>x</think>", " ".repeat(MAX_LEADING_BYTES + 1));
+        assert_eq!(told([far.as_str()]), (String::new(), far.clone()));
+        let pieces = far.split_inclusive(' ');
+        assert_eq!(told(pieces), (String::new(), far.clone()));
         for (answer, thought, text) in [
             (
                 "\n<think>é <b> </thin</think>\n\nHi <think>x</think>",
