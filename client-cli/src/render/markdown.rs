@@ -190,7 +190,7 @@ fn plain_block(marks: &Marks<'_>, columns: usize) -> Vec<Line> {
         }
         line
     };
-    if marks.is_rule() {
+    if marks.is_rule() && marks.item.is_none() {
         let width = columns.saturating_sub(2 * marks.quotes).max(1);
         return vec![before("─".repeat(width), Style::DIM)];
     }

@@ -44,13 +44,24 @@ pub const OPEN_ROUTES: &[&str] = &[
 
 fn documented() -> OpenApiRouter<AppState> {
     OpenApiRouter::with_openapi(Document::openapi())
-        // Anybody.
+        .merge(anybody())
+        .merge(of_sessions())
+        .merge(of_runs())
+        .merge(of_everything_else())
+        .merge(for_operators())
+}
+
+fn anybody() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(routes::health::healthz))
         .routes(routes!(routes::health::readyz))
         .routes(routes!(routes::info::info))
         .routes(routes!(routes::auth::jwks))
         .routes(routes!(routes::auth::authorization_server))
-        // Clients: sessions.
+}
+
+fn of_sessions() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(
             routes::sessions::create_session,
             routes::sessions::list_sessions
@@ -67,7 +78,10 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(routes::sessions::get_snapshot))
         .routes(routes!(routes::streams::list_events))
         .routes(routes!(routes::streams::stream_session))
-        // Clients: runs.
+}
+
+fn of_runs() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(routes::runs::create_run_in_session))
         .routes(routes!(routes::runs::create_run, routes::runs::list_runs))
         .routes(routes!(routes::runs::get_run))
@@ -78,7 +92,10 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(routes::inputs::get_input))
         .routes(routes!(routes::inputs::list_queue))
         .routes(routes!(routes::inputs::delete_queued))
-        // Clients: everything else.
+}
+
+fn of_everything_else() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(routes::tools::list_tools))
         .routes(routes!(routes::tools::get_tool))
         .routes(routes!(routes::files::get_file))
@@ -86,7 +103,10 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(routes::search::search))
         .routes(routes!(routes::auth::whoami))
         .routes(routes!(routes::auth::create_token))
-        // Operators.
+}
+
+fn for_operators() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(routes::metrics::metrics))
         .routes(routes!(routes::keys::create_key, routes::keys::list_keys))
         .routes(routes!(routes::keys::update_key, routes::keys::revoke_key))
