@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
-use talaria_openapi::ids::SessionId;
+use talaria_openapi::ids::{InteractionId, SessionId};
 
 /// Talk to your agent.
 #[derive(Clone, Parser)]
@@ -59,6 +59,11 @@ pub(crate) enum Command {
     Sessions {
         #[command(subcommand)]
         command: SessionsCommand,
+    },
+    /// What runs wait for a person for.
+    Approvals {
+        #[command(subcommand)]
+        command: Option<ApprovalsCommand>,
     },
     /// List the agent's tools.
     Tools,
@@ -125,6 +130,30 @@ pub(crate) enum SessionsCommand {
         /// Stop what runs in it first.
         #[arg(long)]
         force: bool,
+    },
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ApprovalsCommand {
+    /// Everything that waits (what happens without a command).
+    List,
+    /// Allow a call.
+    Approve {
+        /// What waits.
+        id: InteractionId,
+        /// Allow its like in the same session, too.
+        #[arg(long, conflicts_with = "always")]
+        session: bool,
+        /// Allow its like everywhere, too.
+        #[arg(long)]
+        always: bool,
+    },
+    /// Don't allow a call, or leave a question to the agent.
+    Deny {
+        /// What waits.
+        id: InteractionId,
+        /// Why, for the agent.
+        why: Option<String>,
     },
 }
 

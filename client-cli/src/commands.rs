@@ -14,7 +14,7 @@ use crate::chat::Start;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::local_server::LocalServer;
-use crate::{chat, log_file, login, render, run};
+use crate::{approvals, chat, log_file, login, render, run};
 
 /// Most sessions that a server lists at once.
 const MAX_PAGE: u32 = 200;
@@ -44,6 +44,7 @@ pub(crate) async fn dispatch(args: Args) -> Result<ExitCode> {
             model,
         } => run::run(connect(&args).await?, &prompt, json, session, model).await,
         Command::Sessions { command } => sessions(connect(&args).await?.client, command).await,
+        Command::Approvals { command } => done(approvals::approvals(&connect(&args).await?.client, command).await),
         Command::Tools => done(tools(&connect(&args).await?.client).await),
         Command::Login { server, key } => done(login::login(&args, server, &key).await),
         Command::Logout => done(login::logout(&args)),

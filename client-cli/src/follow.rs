@@ -8,11 +8,13 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use talaria_openapi::events::EventBody;
-use talaria_openapi::ids::{RunId, SessionId};
+use talaria_openapi::ids::{InteractionId, RunId, SessionId};
+use talaria_openapi::interactions::{Interaction, ResolveInteractionRequest};
 use talaria_openapi::messages::Role;
 use talaria_openapi::runs::{CancelRunRequest, CreateRunRequest, OnBusy, Run, RunStatus};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::asked::{self, Asked, Heard};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::keyboard::{Keyboard, Typed};
@@ -48,6 +50,9 @@ pub(crate) struct Follower<'a> {
     /// Messages that are to be sent, one after the other; the first is on its way.
     sending: Option<BoxFuture<'static, Result<Run>>>,
     to_send: VecDeque<String>,
+    /// What the run waits for.
+    asked: Asked,
+    resolving: Option<BoxFuture<'static, Result<()>>>,
     followed: Followed,
 }
 
@@ -65,6 +70,8 @@ impl<'a> Follower<'a> {
             cancelling: None,
             sending: None,
             to_send: VecDeque::new(),
+            asked: Asked::default(),
+            resolving: None,
             followed: Followed::default(),
         })
     }
@@ -111,6 +118,10 @@ impl<'a> Follower<'a> {
                     self.sent(answer)?;
                     false
                 }
+                answer = answer_of(&mut self.resolving) => {
+                    self.complain_of(answer.err())?;
+                    false
+                }
                 _ = interrupt.recv() => self.take(Typed::Interrupt)?,
                 _ = terminate.recv() => true,
                 _ = hang_up.recv() => true,
@@ -145,7 +156,43 @@ impl<'a> Follower<'a> {
         for step in self.progress.take(&watched.event.body) {
             self.view.step(step)?;
         }
+        match &watched.event.body {
+            EventBody::InteractionRequested { interaction } => self.ask(interaction),
+            EventBody::InteractionResolved { interaction } => {
+                let said = self.asked.close(interaction);
+                self.say(said)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts what the run waits for to the person. Where nobody is there, that is the answer.
+    fn ask(&mut self, interaction: &Interaction) -> Result<()> {
+        if self.keyboard.is_some() {
+            let said = self.asked.ask(interaction);
+            return self.say(said);
+        }
+        self.say(vec![format!(
+            "{}: nobody is there who could be asked",
+            interaction.title
+        )])?;
+        self.resolve(interaction.id, asked::nobody(interaction));
         Ok(())
+    }
+
+    fn say(&mut self, said: Vec<String>) -> Result<()> {
+        said.into_iter().try_for_each(|text| self.view.step(Step::Notice(text)))
+    }
+
+    fn resolve(&mut self, interaction_id: InteractionId, request: ResolveInteractionRequest) {
+        let (client, before) = (self.client.clone(), self.resolving.take());
+        self.resolving = Some(Box::pin(async move {
+            // One after the other: two answers are two questions' answers.
+            if let Some(before) = before {
+                before.await?;
+            }
+            client.resolve_interaction(interaction_id, &request).await.map(drop)
+        }));
     }
 
     /// Shows what the transcript has of this run and was not shown.
@@ -175,6 +222,13 @@ impl<'a> Follower<'a> {
             // A single run goes on without a keyboard.
             Typed::End => self.keyboard = None,
             Typed::Changed => {}
+            Typed::Line(line) if self.asked.is_waiting() && !is_command_of_runs(&line) => {
+                match self.asked.hear(&line) {
+                    Some(Heard::Answer(interaction_id, request)) => self.resolve(interaction_id, *request),
+                    Some(Heard::Say(said)) => self.say(said)?,
+                    None => {}
+                }
+            }
             Typed::Line(line) if self.session_id.is_none() => drop(line),
             Typed::Line(line) => match line.trim() {
                 "/stop" => self.stop()?,
@@ -226,6 +280,11 @@ impl<'a> Follower<'a> {
     }
 }
 
+/// What a person can say to any run, whatever it waits for.
+fn is_command_of_runs(line: &str) -> bool {
+    ["/stop", "/quit", "/exit"].contains(&line.trim())
+}
+
 pub(crate) fn ended(watched: &Watched) -> Option<RunStatus> {
     match &watched.event.body {
         EventBody::RunCompleted { run }
@@ -259,7 +318,7 @@ pub(crate) fn cancel(client: Client, run_id: RunId) -> BoxFuture<'static, Result
 }
 
 /// The answer to a request; never, when there is none.
-pub(crate) async fn answer_of(request: &mut Option<BoxFuture<'static, Result<Run>>>) -> Result<Run> {
+pub(crate) async fn answer_of<T>(request: &mut Option<BoxFuture<'static, Result<T>>>) -> Result<T> {
     let Some(waiting) = request else {
         return std::future::pending().await;
     };

@@ -3,7 +3,9 @@
 //! What it is *not*: it knows nothing of the server but its contract. Start reading at [`client`] and [`watch`].
 
 mod account;
+mod approvals;
 mod args;
+mod asked;
 mod backoff;
 mod chat;
 pub mod client;

@@ -58,6 +58,7 @@ codes! {
     RunNotFound = "run_not_found", 404, "There is no such run", false;
     ProfileNotFound = "profile_not_found", 404, "There is no such profile", false;
     MessageNotFound = "message_not_found", 404, "There is no such message", false;
+    InteractionNotFound = "interaction_not_found", 404, "There is no such interaction", false;
     InputNotFound = "input_not_found", 404, "There is no such input", false;
     FileNotFound = "file_not_found", 404, "There is no such file", false;
     ToolNotFound = "tool_not_found", 404, "There is no such tool", false;
@@ -66,6 +67,7 @@ codes! {
     MethodNotAllowed = "method_not_allowed", 405, "The method is not allowed here", false;
     NotAcceptable = "not_acceptable", 406, "The answer can't be given in the accepted types", false;
     SessionBusy = "session_busy", 409, "The session already has an active run", true;
+    AlreadyResolved = "already_resolved", 409, "The interaction was answered differently, or doesn't wait any more", false;
     RunNotSteerable = "run_not_steerable", 409, "The run can't be told anything any more", false;
     InputAlreadyDelivered = "input_already_delivered", 409, "The input doesn't wait any more", false;
     QueueFull = "queue_full", 409, "The session's queue is full", true;
@@ -76,6 +78,8 @@ codes! {
     BodyTooLarge = "body_too_large", 413, "The body is too large", false;
     UnsupportedMediaType = "unsupported_media_type", 415, "The body's type is not supported", false;
     ValidationFailed = "validation_failed", 422, "The request is not valid", false;
+    InvalidChoice = "invalid_choice", 422, "The choice is none of the interaction's", false;
+    InvalidAnswer = "invalid_answer", 422, "The answer doesn't fit the interaction", false;
     UnknownField = "unknown_field", 422, "The request has a field that doesn't exist", false;
     WorkspaceNotAllowed = "workspace_not_allowed", 422, "The folder can't be a workspace", false;
     TooManyRuns = "too_many_runs", 429, "Too many runs are active", true;

@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::files::File;
-use crate::ids::{InputId, MessageId, RunId, SessionId};
+use crate::ids::{InputId, InteractionId, MessageId, RunId, SessionId};
 use crate::inputs::Input;
+use crate::interactions::Interaction;
 use crate::messages::{Message, Usage};
 use crate::runs::{CancelMode, Run};
 use crate::sessions::Session;
@@ -78,6 +79,8 @@ pub enum ToolStatus {
 pub enum ResumedAfter {
     /// Its server ended and a server started.
     Restart,
+    /// A person has answered.
+    Interaction,
 }
 
 macro_rules! event_bodies {
@@ -156,6 +159,21 @@ event_bodies! {
         input_id: InputId,
         /// Why.
         reason: String,
+    };
+    /// A run waits for a person.
+    RunRequiresAction = "run.requires_action" {
+        /// What it waits for: all of it.
+        interaction_ids: Vec<InteractionId>,
+    };
+    /// A person is asked for something.
+    InteractionRequested = "interaction.requested" {
+        /// What.
+        interaction: Box<Interaction>,
+    };
+    /// An interaction was answered, or doesn't wait any more.
+    InteractionResolved = "interaction.resolved" {
+        /// How.
+        interaction: Box<Interaction>,
     };
     /// A run waits for its turn.
     RunQueued = "run.queued" {

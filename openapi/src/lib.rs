@@ -13,6 +13,7 @@ pub mod files;
 pub mod ids;
 pub mod info;
 pub mod inputs;
+pub mod interactions;
 pub mod messages;
 pub mod page;
 pub mod runs;

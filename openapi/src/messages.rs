@@ -141,6 +141,10 @@ pub enum Part {
         full_output_file_id: Option<FileId>,
         /// How long the tool took.
         duration_ms: u64,
+        /// The arguments that the call ran with, where a person has changed them.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
+        effective_arguments: Option<serde_json::Map<String, Value>>,
     },
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{ProfileId, RunId, SessionId};
 use crate::inputs::{Input, InputMessage};
+use crate::interactions::Interaction;
 use crate::messages::{Message, Usage};
 use crate::time::Timestamp;
 use crate::{Metadata, ObjectName};
@@ -162,7 +163,7 @@ pub struct Snapshot {
     pub queue: Vec<Input>,
     /// What runs of this chain wait for.
     #[cfg_attr(feature = "schema", schema(value_type = Vec<Object>))]
-    pub interactions: Vec<serde_json::Value>,
+    pub interactions: Vec<Interaction>,
 }
 
 /// The system prompt of a session, layer by layer.

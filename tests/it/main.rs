@@ -11,6 +11,7 @@ mod crash;
 mod disk;
 mod files;
 mod foreign;
+mod interactions;
 mod runs;
 mod starting;
 mod stream;

@@ -23,6 +23,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ),
     ("/model [NAME]", "shows the session's model, or sets it"),
     ("/stop", "stops what runs in the session"),
+    ("/approve, /deny, /skip", "answer what a run asks you"),
     ("/tools", "lists the agent's tools"),
     ("/quit", "leaves"),
 ];

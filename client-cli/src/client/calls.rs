@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use talaria_openapi::auth::Whoami;
-use talaria_openapi::ids::{MessageId, RunId, SessionId};
+use talaria_openapi::ids::{InteractionId, MessageId, RunId, SessionId};
 use talaria_openapi::info::Info;
+use talaria_openapi::interactions::{Interaction, ResolveInteractionRequest};
 use talaria_openapi::messages::Message;
 use talaria_openapi::page::Page;
 use talaria_openapi::runs::{CancelRunRequest, CreateRunRequest, Run};
@@ -124,6 +125,21 @@ impl Client {
     /// Tells a run to stop.
     pub async fn cancel_run(&self, run_id: RunId, request: &CancelRunRequest) -> Result<Run> {
         self.post(&format!("/v1/runs/{run_id}/cancel"), request).await
+    }
+
+    /// What waits for a person.
+    pub async fn pending_interactions(&self) -> Result<Page<Interaction>> {
+        self.get("/v1/interactions?status=pending&limit=200").await
+    }
+
+    /// Answers what a run waits for.
+    pub async fn resolve_interaction(
+        &self,
+        interaction_id: InteractionId,
+        request: &ResolveInteractionRequest,
+    ) -> Result<Interaction> {
+        self.post(&format!("/v1/interactions/{interaction_id}/resolve"), request)
+            .await
     }
 
     /// Searches everything that was said.

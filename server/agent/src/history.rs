@@ -177,6 +177,7 @@ mod tests {
             truncated: false,
             full_output_file_id: None,
             duration_ms: 1,
+            effective_arguments: None,
         };
         message(Role::Tool, MessageStatus::Completed, vec![part])
     }

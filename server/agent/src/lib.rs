@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod answer;
+mod approvals;
 mod ending;
 mod error;
 mod history;

@@ -70,6 +70,7 @@ pub(crate) fn result_message(turn: &Turn, call: &ModelCall, text: &str, status: 
         truncated,
         full_output_file_id: None,
         duration_ms: millis(took),
+        effective_arguments: None,
     };
     let (session_id, run_id) = (turn.active.session.id, turn.active.run.id);
     Message {

@@ -14,9 +14,11 @@ use talaria_domain::model::ModelClient;
 use talaria_domain::principal::Principal;
 use talaria_domain::scope::TaskScope;
 use talaria_domain::tool::ToolSet;
-use talaria_openapi::ids::RunId;
-use talaria_openapi::runs::{CancelMode, Run};
-use talaria_store::{ActiveRun, CutRun, NewRun, Started, Store};
+use talaria_openapi::ids::{InteractionId, ProfileId, RunId};
+use talaria_openapi::interactions::Resolution;
+use talaria_openapi::runs::{ApprovalPolicy, CancelMode, Run};
+use talaria_store::{ActiveRun, CutRun, NewRun, Resolved, Started, Store};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -31,6 +33,8 @@ pub type ResolveModel = Arc<dyn Fn(&str) -> Option<(Arc<dyn ModelClient>, String
 pub const DEFAULT_MAX_ACTIVE_RUNS: usize = 1_000;
 /// Writes that a run tries again while the database is away, before it gives up its run to the next start.
 const STORE_RETRY: Duration = Duration::from_secs(1);
+/// How often expiries are looked for at least.
+const EXPIRY_POLL: Duration = Duration::from_secs(30);
 
 /// What runs need.
 #[derive(Clone)]
@@ -45,6 +49,10 @@ pub struct Settings {
     pub tools: ToolSet,
     /// How many runs work at the same time.
     pub max_active_runs: usize,
+    /// Who must agree before a tool acts.
+    pub approval_policy: ApprovalPolicy,
+    /// How long a person has to answer before it counts as no.
+    pub approval_timeout: Duration,
 }
 
 /// The runs of this server. Cheap to clone.
@@ -60,6 +68,8 @@ struct Shared {
     drain: CancellationToken,
     /// The runs that this server owns. Removed by the task of the run, whatever becomes of it.
     owned: Mutex<HashMap<RunId, Signals>>,
+    /// Something new may expire.
+    expiries: Notify,
 }
 
 /// How a run that is at work is reached.
@@ -100,6 +110,7 @@ impl Runs {
                 scope,
                 drain,
                 owned: Mutex::default(),
+                expiries: Notify::new(),
             }),
         }
     }
@@ -179,11 +190,59 @@ impl Runs {
     ) -> Result<Run> {
         let store = &self.shared.settings.store;
         let by = principal.name.to_string();
-        let (run, _) = store.cancel_run(principal.profile_id, run_id, by, mode, reason).await?;
+        let (run, next) = store.cancel_run(principal.profile_id, run_id, by, mode, reason).await?;
+        if let Some(next) = next {
+            self.own(next);
+        }
         if let Some(signals) = self.signals(run_id).filter(|_| !run.status.is_ended()) {
             signals.cancel.cancel();
         }
         Ok(run)
+    }
+
+    /// Answers what a run waits for; with the last answer the run goes on.
+    pub async fn resolve(
+        &self,
+        profile_id: ProfileId,
+        interaction_id: InteractionId,
+        resolution: Resolution,
+    ) -> Result<Resolved> {
+        let store = &self.shared.settings.store;
+        let mut resolved = store
+            .resolve_interaction(profile_id, interaction_id, resolution)
+            .await?;
+        if let Some(active) = resolved.active.take() {
+            self.own(active);
+        }
+        Ok(resolved)
+    }
+
+    /// Closes what nobody answers in time, until the server stops.
+    pub fn watch_expiries(&self) {
+        let runs = self.clone();
+        self.shared.scope.spawn(async move {
+            loop {
+                let wait = runs.until_next_expiry().await;
+                tokio::select! {
+                    () = runs.shared.drain.cancelled() => return,
+                    () = runs.shared.expiries.notified() => continue,
+                    () = tokio::time::sleep(wait) => {}
+                }
+                match runs.shared.settings.store.expire_interactions().await {
+                    Ok(go_on) => go_on.into_iter().for_each(|active| runs.own(Box::new(active))),
+                    Err(error) => tracing::error!(error = %error, "interactions could not be closed: {error}"),
+                }
+            }
+        });
+    }
+
+    async fn until_next_expiry(&self) -> Duration {
+        let settings = &self.shared.settings;
+        let Ok(Some(at)) = settings.store.next_expiry().await else {
+            return EXPIRY_POLL;
+        };
+        let left = at.as_millis() - settings.clock.now().as_millis();
+        Duration::from_millis(u64::try_from(left).unwrap_or(0)).min(EXPIRY_POLL)
     }
 
     /// Brings back every run that a former server left. Only before anything is served.
@@ -239,9 +298,7 @@ impl Runs {
     }
 
     fn turn(&self, active: Box<ActiveRun>, signals: Signals) -> Turn {
-        let settings = self.shared.settings.clone();
-        let parts = (settings.store, settings.clock, settings.resolve_model, settings.tools);
-        Turn::new(parts, active, signals, self.shared.drain.clone())
+        Turn::new(&self.shared.settings, active, signals, self.shared.drain.clone())
     }
 
     fn register(&self, active: &ActiveRun) -> Signals {
@@ -264,6 +321,10 @@ impl Runs {
                 self.after(run_id, next);
             }
             Ok(Left::AtCheckpoint) => drop(self.shared.owned.lock().remove(&run_id)),
+            Ok(Left::Parked) => {
+                self.shared.owned.lock().remove(&run_id);
+                self.shared.expiries.notify_one();
+            }
             Err(error) => self.give_up(run_id, &error),
         }
     }

@@ -9,9 +9,10 @@ use serde_json::Value;
 use talaria_domain::model::ModelCall;
 use talaria_domain::tool::{Arguments, Effect, Parallelism, Tool, ToolContext, ToolError, ToolOutput};
 use talaria_openapi::events::{EventBody, ToolStatus};
-use talaria_openapi::tools::Risk;
+use talaria_openapi::messages::{Message, Part, ResultContent};
 use talaria_store::{Result, Step};
 
+use crate::approvals::{self, Gate};
 use crate::history::unanswered;
 use crate::results::{millis, result, result_message};
 use crate::segments::{self, Claim};
@@ -31,6 +32,8 @@ struct Ready {
     call: ModelCall,
     tool: Arc<dyn Tool>,
     arguments: Arguments,
+    /// Whether a person has changed the arguments.
+    is_edited: bool,
 }
 
 /// A call that is answered without running.
@@ -46,28 +49,81 @@ struct Done {
     status: ToolStatus,
     text: String,
     took: Duration,
+    /// The arguments that it ran with, where a person has changed them.
+    edited: Option<Arguments>,
+}
+
+/// How far the calls of an answer have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// As far as they can.
+    Done,
+    /// The run waits for a person.
+    Parked,
 }
 
 /// Runs calls and stores their results. A person's cancel leaves the rest unanswered: [`close_unanswered`] closes it.
-pub(crate) async fn run(turn: &mut Turn, calls: Vec<ModelCall>) -> Result<()> {
+pub(crate) async fn run(turn: &mut Turn, calls: Vec<ModelCall>) -> Result<Progress> {
     let context = context(turn);
-    let mut ready = Vec::new();
+    let (mut ready, mut asked, mut still_pending) = (Vec::new(), Vec::new(), Vec::new());
+    let known = approvals::known(turn).await?;
     for call in calls {
-        match prepare(turn, call) {
-            Ok(call) => ready.push(call),
-            Err(refused) => refuse(turn, refused).await?,
+        let mut call = match prepare(turn, call) {
+            Ok(call) => call,
+            Err(refused) => {
+                refuse(turn, refused).await?;
+                continue;
+            }
+        };
+        let request = (&call.arguments, &context);
+        match approvals::gate(turn, &call.call, call.tool.as_ref(), request, &known).await? {
+            Gate::Open(edited) => {
+                call.is_edited = edited.is_some();
+                call.arguments = edited.unwrap_or(call.arguments);
+                // What comes after a call that waits may build on it: it waits, too.
+                if asked.is_empty() && still_pending.is_empty() {
+                    ready.push(call);
+                }
+            }
+            Gate::Ask(question) => asked.push(*question),
+            Gate::Wait(interaction_id) => still_pending.push(interaction_id),
+            Gate::Refuse(reason) => {
+                let (call, status) = (call.call, ToolStatus::Declined);
+                refuse(turn, Refused { call, status, reason }).await?;
+            }
+            Gate::Answer(text) => finish(turn, done(call.call, ToolStatus::Completed, text)).await?,
         }
     }
-    let claims: Vec<Claim> = ready.iter().map(|ready| claim(ready, &context)).collect();
+    run_all(turn, &context, ready).await?;
+    if turn.cancel.is_cancelled() || asked.is_empty() && still_pending.is_empty() {
+        return Ok(Progress::Done);
+    }
+    turn.record(vec![Step::Park { asked, still_pending }]).await?;
+    Ok(Progress::Parked)
+}
+
+async fn run_all(turn: &mut Turn, context: &ToolContext, ready: Vec<Ready>) -> Result<()> {
+    let claims: Vec<Claim> = ready.iter().map(|ready| claim(ready, context)).collect();
     let mut ready = ready.into_iter();
     for (group, length) in segments::lengths(&claims).into_iter().enumerate() {
         if turn.cancel.is_cancelled() {
             return Ok(());
         }
         let segment: Vec<Ready> = ready.by_ref().take(length).collect();
-        run_segment(turn, &context, group, segment).await?;
+        run_segment(turn, context, group, segment).await?;
     }
     Ok(())
+}
+
+/// A call that ended without having run.
+fn done(call: ModelCall, status: ToolStatus, text: String) -> Done {
+    Done {
+        call,
+        status,
+        text,
+        took: Duration::ZERO,
+        edited: None,
+    }
 }
 
 /// Answers every call that has no result, because a person stopped the run.
@@ -105,15 +161,13 @@ fn prepare(turn: &Turn, call: ModelCall) -> std::result::Result<Ready, Refused> 
         let reason = format!("there is no tool `{}`; the tools are: {}", call.name, names.join(", "));
         return refuse(call, ToolStatus::Failed, reason);
     };
-    if tool.spec().risk > Risk::Low {
-        let reason = format!(
-            "`{}` needs a person's approval, and nobody can be asked yet: refused",
-            call.name
-        );
-        return refuse(call, ToolStatus::Declined, reason);
-    }
     match parse_arguments(&call.arguments, &tool.spec().parameters) {
-        Ok(arguments) => Ok(Ready { call, tool, arguments }),
+        Ok(arguments) => Ok(Ready {
+            call,
+            tool,
+            arguments,
+            is_edited: false,
+        }),
         Err(reason) => refuse(call, ToolStatus::Failed, reason),
     }
 }
@@ -171,17 +225,7 @@ async fn run_segment(turn: &mut Turn, context: &ToolContext, group: usize, segme
     }
     // Announced, but stopped before a worker was free.
     for ready in waiting {
-        let text = NOT_STARTED.to_owned();
-        finish(
-            turn,
-            Done {
-                call: ready.call,
-                status: ToolStatus::Cancelled,
-                text,
-                took: Duration::ZERO,
-            },
-        )
-        .await?;
+        finish(turn, done(ready.call, ToolStatus::Cancelled, NOT_STARTED.to_owned())).await?;
     }
     Ok(())
 }
@@ -238,12 +282,16 @@ async fn work(ready: Ready, context: ToolContext) -> Done {
         status,
         text,
         took: begun.elapsed(),
+        edited: ready.is_edited.then_some(ready.arguments),
     }
 }
 
 async fn finish(turn: &mut Turn, done: Done) -> Result<()> {
     let duration_ms = millis(done.took);
-    let result = result(turn, &done.call, &done.text, done.status, done.took).await;
+    let mut result = result(turn, &done.call, &done.text, done.status, done.took).await;
+    if let Some(edited) = done.edited {
+        tell_of_edit(&mut result.message, edited);
+    }
     let completed = EventBody::ToolCompleted {
         tool_call_id: done.call.id,
         name: done.call.name,
@@ -256,6 +304,22 @@ async fn finish(turn: &mut Turn, done: Done) -> Result<()> {
         .into_iter()
         .chain([Step::Event(completed), Step::Message(Box::new(result.message))]);
     turn.record(steps.collect()).await.map(drop)
+}
+
+/// What the model said stays as it said it: the result tells it that a person has changed the arguments (I5).
+fn tell_of_edit(message: &mut Message, edited: Arguments) {
+    let Some(Part::ToolResult {
+        content,
+        effective_arguments,
+        ..
+    }) = message.parts.first_mut()
+    else {
+        return;
+    };
+    let json = Value::Object(edited.clone());
+    let text = format!("[the user changed the arguments; this is what happened with {json}]");
+    content.insert(0, ResultContent::Text { text });
+    *effective_arguments = Some(edited);
 }
 
 async fn refuse(turn: &mut Turn, refused: Refused) -> Result<()> {

@@ -11,13 +11,13 @@ use talaria_domain::model::{ModelRequest, ModelTool};
 use talaria_domain::tool::ToolSet;
 use talaria_openapi::events::{EventBody, NoticeCode};
 use talaria_openapi::messages::{Message, Role};
-use talaria_openapi::runs::{RunErrorCode, RunOutput, RunStatus};
+use talaria_openapi::runs::{ApprovalPolicy, RunErrorCode, RunOutput, RunStatus};
 use talaria_store::{ActiveRun, Step, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Speaker, listen};
 use crate::history::{repair, unanswered};
-use crate::run::{ResolveModel, Signals};
+use crate::run::{ResolveModel, Settings, Signals};
 use crate::{prompt, tool_calls, tool_filter};
 
 const CLOSING: &str = "You have used up your budget of rounds and can't call tools any more. Say in a few sentences what \
@@ -37,6 +37,9 @@ pub(crate) struct Turn {
     /// The server wants to stop: leave at the next safe place.
     pub(crate) drain: CancellationToken,
     pub(crate) transcript: Vec<Message>,
+    configured_policy: ApprovalPolicy,
+    /// How long a person has to answer.
+    pub(crate) approval_timeout_millis: i64,
     pub(crate) progress: Progress,
 }
 
@@ -61,6 +64,8 @@ pub(crate) enum Left {
     Ended(Option<Box<ActiveRun>>),
     /// At a safe place, for the next server to go on from.
     AtCheckpoint,
+    /// It waits for a person: with the answer it goes on in a turn of its own.
+    Parked,
 }
 
 /// What comes after a round.
@@ -74,18 +79,14 @@ pub(crate) enum Next {
 pub(crate) type StoreResult<T> = talaria_store::Result<T>;
 
 impl Turn {
-    pub(crate) fn new(
-        parts: (Store, SharedClock, ResolveModel, ToolSet),
-        active: Box<ActiveRun>,
-        signals: Signals,
-        drain: CancellationToken,
-    ) -> Self {
-        let (store, clock, resolve_model, tools) = parts;
+    pub(crate) fn new(settings: &Settings, active: Box<ActiveRun>, signals: Signals, drain: CancellationToken) -> Self {
         Self {
-            store,
-            clock,
-            resolve_model,
-            tools,
+            store: settings.store.clone(),
+            clock: Arc::clone(&settings.clock),
+            resolve_model: Arc::clone(&settings.resolve_model),
+            tools: settings.tools.clone(),
+            configured_policy: settings.approval_policy,
+            approval_timeout_millis: i64::try_from(settings.approval_timeout.as_millis()).unwrap_or(i64::MAX / 2),
             active,
             cancel: signals.cancel,
             has_steers: signals.has_steers,
@@ -108,8 +109,10 @@ impl Turn {
             }
             let calls = unanswered(&self.transcript);
             if !calls.is_empty() {
-                tool_calls::run(&mut self, calls).await?;
-                continue;
+                match tool_calls::run(&mut self, calls).await? {
+                    tool_calls::Progress::Done => continue,
+                    tool_calls::Progress::Parked => return Ok(Left::Parked),
+                }
             }
             if !self.take_steers().await? {
                 continue;
@@ -253,6 +256,11 @@ impl Turn {
             .iter()
             .filter(|message| message.run_id == run_id && message.role == Role::Assistant);
         u32::try_from(answers.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Who must agree before a tool acts: what the request asked for, which is never looser than the configuration.
+    pub(crate) fn approval_policy(&self) -> ApprovalPolicy {
+        self.active.options.approval_policy.unwrap_or(self.configured_policy)
     }
 
     /// The tools, shared with the calls of a segment.

@@ -126,15 +126,11 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
         resolve_model,
         tools: ToolSet::new(talaria_tools::builtin_tools(Arc::clone(&denied))),
         max_active_runs: loaded.config.server.max_active_runs,
+        approval_policy: loaded.config.agent.approval_policy,
+        approval_timeout: Duration::from_secs(loaded.config.agent.approval_timeout),
     };
     let runs = Runs::new(settings, TaskScope::new());
-    let recovered = runs.recover().await.map_err(|error| match error {
-        talaria_agent::Error::Store(source) => store_failed(&home.path, source),
-        other => StartError::Runtime(std::io::Error::other(other)),
-    })?;
-    if recovered > 0 {
-        tracing::info!("{recovered} runs of the former server go on");
-    }
+    take_up(&runs, &home.path).await?;
 
     let (listener, address) = bind(listen).await?;
     let operators = match loaded.config.server.admin_listen {
@@ -220,6 +216,19 @@ impl Running {
         self.home.withdraw();
         tracing::info!("stopped");
     }
+}
+
+/// Takes up what a former server left, and looks after what waits for people.
+async fn take_up(runs: &Runs, home: &Path) -> Result<(), StartError> {
+    let recovered = runs.recover().await.map_err(|error| match error {
+        talaria_agent::Error::Store(source) => store_failed(home, source),
+        other => StartError::Runtime(std::io::Error::other(other)),
+    })?;
+    if recovered > 0 {
+        tracing::info!("{recovered} runs of the former server go on");
+    }
+    runs.watch_expiries();
+    Ok(())
 }
 
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {

@@ -2,7 +2,10 @@
 //!
 //! ```text
 //! queued ─claim▶ running ─▶ completed │ failed │ interrupted
-//!    │              └─cancel▶ cancelling ─▶ cancelled
+//!    │            │ ▲ │
+//!    │        park▼ │claim
+//!    │      requires_action ──────cancel────────┐
+//!    │                └─cancel▶ cancelling ─▶ cancelled
 //!    └──────────cancel──────────────────────────▲
 //! ```
 
@@ -13,6 +16,8 @@ use talaria_openapi::runs::RunStatus;
 pub enum Transition {
     /// An owner takes it: it begins to work.
     Claim,
+    /// It waits for a person: it holds no owner and no slot.
+    Park,
     /// Somebody wants it to stop.
     Cancel,
     /// It said its final answer.
@@ -69,6 +74,7 @@ pub fn next(status: RunStatus, transition: Transition) -> Result<Next, Illegal> 
     match (status, transition) {
         (S::Queued | S::RequiresAction, T::Claim) => Ok(go(S::Running)),
         (S::Queued | S::RequiresAction, T::Cancel) => Ok(go(S::Cancelled)),
+        (S::Running, T::Park) => Ok(go(S::RequiresAction)),
         (S::Running, T::Cancel) => Ok(go(S::Cancelling)),
         (S::Cancelling, T::Cancel) => Ok(stay),
         // An ended run stays as it ended; cancelling it is no error.
@@ -99,8 +105,9 @@ mod tests {
         RunStatus::Cancelled,
         RunStatus::Interrupted,
     ];
-    const TRANSITIONS: [Transition; 7] = [
+    const TRANSITIONS: [Transition; 8] = [
         Transition::Claim,
+        Transition::Park,
         Transition::Cancel,
         Transition::Complete,
         Transition::Fail,

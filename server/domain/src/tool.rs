@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use talaria_openapi::ids::{ProfileId, RunId, SessionId};
+use talaria_openapi::interactions::Question;
 use talaria_openapi::tools::Risk;
 use tokio_util::sync::CancellationToken;
 
@@ -97,6 +98,19 @@ pub enum ToolError {
     Fatal(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// What a call would do, as far as a person must know to allow it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assessment {
+    /// How much harm it can do.
+    pub risk: Risk,
+    /// Which calls of the tool are alike: what a person who allows "calls like this" allows.
+    pub kind_of_call: String,
+    /// What it is about, in a few words, such as `Run a command`.
+    pub title: String,
+    /// What exactly would be done, and why it is risky.
+    pub message: String,
+}
+
 /// A tool.
 #[async_trait]
 pub trait Tool: Send + Sync + 'static {
@@ -109,6 +123,22 @@ pub trait Tool: Send + Sync + 'static {
     /// The canonical paths that a call touches, for [`Parallelism::ByPath`]; `None` when they can't be told, and the call
     /// then runs alone.
     fn paths(&self, _arguments: &Arguments, _context: &ToolContext) -> Option<Vec<PathBuf>> {
+        None
+    }
+
+    /// What a call would do. Judged without doing anything; the more exact, the less a person is asked in vain.
+    fn assess(&self, arguments: &Arguments, _context: &ToolContext) -> Assessment {
+        Assessment {
+            risk: self.spec().risk,
+            kind_of_call: String::new(),
+            title: format!("Use {}", self.spec().name),
+            message: self.preview(arguments),
+        }
+    }
+
+    /// The questions that a call asks a person, when that is all that it does: the answers are its result, and
+    /// [`Tool::run`] isn't called.
+    fn questions(&self, _arguments: &Arguments) -> Option<Vec<Question>> {
         None
     }
 

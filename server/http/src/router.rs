@@ -47,6 +47,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .merge(anybody())
         .merge(of_sessions())
         .merge(of_runs())
+        .merge(of_interactions())
         .merge(of_everything_else())
         .merge(for_operators())
 }
@@ -92,6 +93,15 @@ fn of_runs() -> OpenApiRouter<AppState> {
         .routes(routes!(routes::inputs::get_input))
         .routes(routes!(routes::inputs::list_queue))
         .routes(routes!(routes::inputs::delete_queued))
+}
+
+fn of_interactions() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(routes::interactions::list_interactions))
+        .routes(routes!(routes::interactions::get_interaction))
+        .routes(routes!(routes::interactions::resolve_interaction))
+        .routes(routes!(routes::interactions::list_approval_rules))
+        .routes(routes!(routes::interactions::delete_approval_rule))
 }
 
 fn of_everything_else() -> OpenApiRouter<AppState> {

@@ -6,7 +6,7 @@ use talaria_domain::run_state::{self, Transition};
 use talaria_openapi::Metadata;
 use talaria_openapi::events::{EventBody, ResumedAfter};
 use talaria_openapi::files::File;
-use talaria_openapi::ids::{InputId, ProfileId, RunId, SessionId};
+use talaria_openapi::ids::{InputId, InteractionId, ProfileId, RunId, SessionId};
 use talaria_openapi::inputs::IfUndelivered;
 use talaria_openapi::messages::{Message, MessageKind, Part, Usage};
 use talaria_openapi::runs::{
@@ -17,6 +17,7 @@ use talaria_openapi::time::Timestamp;
 
 use crate::accept;
 use crate::events::Place;
+use crate::interactions::Asked;
 use crate::rows::{from_json, name_of, to_json};
 use crate::writer::{Durability, Tx};
 use crate::{Busy, Error, Result, Store};
@@ -142,6 +143,13 @@ pub enum Step {
         /// Rounds left.
         budget_remaining: u32,
     },
+    /// The run waits for people: for what is asked now, and for what was asked before and is still open.
+    Park {
+        /// What is asked.
+        asked: Vec<Asked>,
+        /// What is open already.
+        still_pending: Vec<InteractionId>,
+    },
     /// A new attempt begins.
     Resume(ResumedAfter),
     /// The run ends.
@@ -204,7 +212,7 @@ impl Store {
             .await
     }
 
-    /// Tells a run to stop. Gives the run and whether this call changed it.
+    /// Tells a run to stop. Gives the run, and the chain's next one where that begins with it: the caller owns it.
     pub async fn cancel_run(
         &self,
         profile_id: ProfileId,
@@ -212,7 +220,7 @@ impl Store {
         by: String,
         mode: CancelMode,
         reason: Option<String>,
-    ) -> Result<(Run, bool)> {
+    ) -> Result<(Run, Option<Box<ActiveRun>>)> {
         self.writer
             .write(Durability::Full, move |tx| {
                 Box::pin(async move {
@@ -220,7 +228,13 @@ impl Store {
                     if row.run.profile_id != profile_id {
                         return Err(Error::NotFound);
                     }
-                    crate::transitions::tx_cancel(tx, row, by, mode, reason).await
+                    let (run, has_changed) = crate::transitions::tx_cancel(tx, row, by, mode, reason).await?;
+                    // A run that only waited for a person has ended with this.
+                    let next = match has_changed && run.status.is_ended() {
+                        true => tx.claim_next(run.root_id).await?,
+                        false => None,
+                    };
+                    Ok((run, next))
                 })
             })
             .await

@@ -189,12 +189,13 @@ impl Store {
         let seq = session.head_seq;
         let open_messages = self.open_messages(session.root_id, seq).await?;
         let queue = self.list_queue(profile_id, session.root_id).await?;
+        let session_root = session.root_id;
         Ok(Snapshot {
             session,
             seq,
             open_messages,
             queue,
-            interactions: Vec::new(),
+            interactions: self.pending_interactions(session_root).await?,
         })
     }
 }

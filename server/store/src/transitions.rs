@@ -7,11 +7,11 @@ use talaria_openapi::inputs::InputStatus;
 use talaria_openapi::messages::Usage;
 use talaria_openapi::runs::{CancelMode, Run, RunOutput, RunStatus, Stop, StopReason};
 
-use crate::accept;
 use crate::rows::{from_json, to_json};
 use crate::runs::{ActiveRun, End, RunRow, Step};
 use crate::writer::Tx;
 use crate::{Error, Result};
+use crate::{accept, interactions};
 
 pub(crate) async fn tx_record(
     tx: &mut Tx,
@@ -81,6 +81,7 @@ async fn apply(tx: &mut Tx, row: &mut RunRow, step: Step) -> Result<()> {
             )
             .await?;
         }
+        Step::Park { asked, still_pending } => interactions::tx_park(tx, row, asked, &still_pending).await?,
         Step::Resume(after) => {
             let next = run_state::next(row.run.status, Transition::Recover).map_err(|_| Error::Fenced)?;
             row.run.status = next.status;
@@ -168,22 +169,14 @@ pub(crate) async fn tx_cancel(
     if next.is_repeat {
         return Ok((row.run, false));
     }
+    let was_waiting = row.run.status == RunStatus::Queued;
     row.run.status = next.status;
     let place = row.place();
+    interactions::cancel_pending(tx, &mut row).await?;
     if next.is_terminal {
-        // It never began: its input will not be delivered.
-        let mut input = tx.get_input(row.input_id).await?;
-        input.status = InputStatus::Cancelled;
-        tx.put_input(place.root_id, row.run.profile_id, &input).await?;
-        let why = reason.clone().unwrap_or_else(|| format!("cancelled by {by}"));
-        tx.append(
-            place,
-            &EventBody::InputCancelled {
-                input_id: input.id,
-                reason: why,
-            },
-        )
-        .await?;
+        if was_waiting {
+            drop_input(tx, &row, reason.clone().unwrap_or_else(|| format!("cancelled by {by}"))).await?;
+        }
         row.run.queue_position = None;
         row.run.ended_at = Some(tx.now);
         row.run.output = Some(RunOutput {
@@ -201,4 +194,16 @@ pub(crate) async fn tx_cancel(
     }
     tx.update_run(&row).await?;
     Ok((row.run, true))
+}
+
+/// A run that never began: its input will not be delivered.
+async fn drop_input(tx: &mut Tx, row: &RunRow, reason: String) -> Result<()> {
+    let place = row.place();
+    let mut input = tx.get_input(row.input_id).await?;
+    input.status = InputStatus::Cancelled;
+    tx.put_input(place.root_id, row.run.profile_id, &input).await?;
+    let input_id = input.id;
+    tx.append(place, &EventBody::InputCancelled { input_id, reason })
+        .await?;
+    Ok(())
 }

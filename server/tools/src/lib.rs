@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 mod arguments;
+mod clarify;
 mod files;
 pub mod paths;
 mod todo;
@@ -19,5 +20,6 @@ use crate::paths::DeniedPaths;
 pub fn builtin_tools(denied: Arc<DeniedPaths>) -> Vec<Arc<dyn Tool>> {
     let mut tools = files::tools(denied);
     tools.push(Arc::new(todo::Todo::new()));
+    tools.push(Arc::new(clarify::Clarify::new()));
     tools
 }

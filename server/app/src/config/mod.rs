@@ -15,6 +15,9 @@ pub use expand::expand;
 /// What a new home gets; every value in it is the default.
 pub const DEFAULT_CONFIG: &str = include_str!("../../config.default.yaml");
 
+/// Longest time that a person can be given to answer: 30 days.
+const MAX_APPROVAL_TIMEOUT: u64 = 30 * 24 * 60 * 60;
+
 /// The whole configuration.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -65,6 +68,8 @@ pub struct Agent {
     pub workspace_roots: Vec<PathBuf>,
     /// Who must agree before a tool acts.
     pub approval_policy: ApprovalPolicy,
+    /// Seconds that a person has to answer before it counts as no.
+    pub approval_timeout: u64,
 }
 
 impl Default for Agent {
@@ -74,6 +79,7 @@ impl Default for Agent {
             workspace: PathBuf::from("."),
             workspace_roots: vec![PathBuf::from(".")],
             approval_policy: ApprovalPolicy::Ask,
+            approval_timeout: 1_800,
         }
     }
 }
@@ -240,6 +246,11 @@ fn resolve(config: &mut Config, environment: &BTreeMap<String, String>) -> Resul
                 known.join(", ")
             ));
         }
+    }
+    if !(1..=MAX_APPROVAL_TIMEOUT).contains(&config.agent.approval_timeout) {
+        return Err(format!(
+            "agent.approval_timeout: expected seconds from 1 to {MAX_APPROVAL_TIMEOUT}"
+        ));
     }
     if config.agent.max_rounds == 0 {
         return Err("agent.max_rounds: expected a number from 1".to_owned());

@@ -27,6 +27,7 @@ fn the_commented_default_says_the_defaults_and_names_every_key() {
         "workspace",
         "workspace_roots",
         "approval_policy",
+        "approval_timeout",
         "listen",
         "admin_listen",
         "public_url",

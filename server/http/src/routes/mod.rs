@@ -6,6 +6,7 @@ pub(crate) mod files;
 pub(crate) mod health;
 pub(crate) mod info;
 pub(crate) mod inputs;
+pub(crate) mod interactions;
 pub(crate) mod keys;
 pub(crate) mod messages;
 pub(crate) mod metrics;
