@@ -100,7 +100,7 @@ impl Progress {
             }
             EventBody::RunStarted { .. } => vec![Step::Waiting(None)],
             EventBody::RunResumed { after, .. } => match after {
-                ResumedAfter::Interaction => Vec::new(),
+                ResumedAfter::Interaction | ResumedAfter::ResumeCall => Vec::new(),
                 ResumedAfter::Restart => vec![Step::Notice("the server was restarted; the run goes on".to_owned())],
             },
             EventBody::RunNotice { message, .. } => vec![Step::Notice(message.clone())],

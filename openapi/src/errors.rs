@@ -69,6 +69,7 @@ codes! {
     SessionBusy = "session_busy", 409, "The session already has an active run", true;
     AlreadyResolved = "already_resolved", 409, "The interaction was answered differently, or doesn't wait any more", false;
     RunNotSteerable = "run_not_steerable", 409, "The run can't be told anything any more", false;
+    RunNotResumable = "run_not_resumable", 409, "The run can't go on", false;
     InputAlreadyDelivered = "input_already_delivered", 409, "The input doesn't wait any more", false;
     QueueFull = "queue_full", 409, "The session's queue is full", true;
     SessionEnded = "session_ended", 409, "The session has ended", false;

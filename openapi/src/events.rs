@@ -81,6 +81,8 @@ pub enum ResumedAfter {
     Restart,
     /// A person has answered.
     Interaction,
+    /// A person said so.
+    ResumeCall,
 }
 
 macro_rules! event_bodies {

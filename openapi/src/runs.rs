@@ -468,3 +468,13 @@ pub struct CancelledSession {
     /// The inputs that waited and never will be delivered.
     pub cleared: Vec<InputId>,
 }
+
+/// Body of `POST /v1/runs/{id}/resume`; may be left out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct ResumeRunRequest {
+    /// Something more to say to the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<InputBody>,
+}

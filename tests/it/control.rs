@@ -35,15 +35,7 @@ async fn ended(server: &TestServer, run_id: &Value) -> Run {
 
 async fn input(server: &TestServer, id: &Value) -> talaria_openapi::inputs::Input {
     let path = format!("/v1/inputs/{}", id.as_str().unwrap());
-    server
-        .client
-        .request(Method::GET, &path)
-        .send()
-        .await
-        .unwrap()
-        .json()
-        .await
-        .unwrap()
+    crate::get(&server.client, &path).await
 }
 
 fn long_answer() -> talaria_tests::model_script::Reply {
@@ -108,15 +100,7 @@ async fn contract_34_a_steer_is_told_after_the_tools_and_before_the_next_model_c
         (&last["role"], &last["content"]),
         (&json!("user"), &json!("answer in French"))
     );
-    let page: Value = server
-        .client
-        .request(Method::GET, &format!("/v1/sessions/{session_id}/messages"))
-        .send()
-        .await
-        .unwrap()
-        .json()
-        .await
-        .unwrap();
+    let page: Value = crate::get(&server.client, &format!("/v1/sessions/{session_id}/messages")).await;
     let steers = page["data"]
         .as_array()
         .unwrap()
@@ -156,15 +140,7 @@ async fn contract_35_a_steer_that_comes_too_late_becomes_a_run_or_is_dropped() {
         (status, &refused["code"]),
         (StatusCode::CONFLICT, &json!("run_not_steerable"))
     );
-    let log: Value = server
-        .client
-        .request(Method::GET, &format!("/v1/sessions/{session_id}/events?limit=200"))
-        .send()
-        .await
-        .unwrap()
-        .json()
-        .await
-        .unwrap();
+    let log: Value = crate::get(&server.client, &format!("/v1/sessions/{session_id}/events?limit=200")).await;
     let has = |kind: &str| {
         log["data"]
             .as_array()
@@ -256,15 +232,7 @@ async fn inv_i8_a_run_that_is_sent_again_runs_once() {
         let (status, told) = post(&server, &path, steer.clone()).await;
         assert_eq!((status, &told["id"]), (StatusCode::ACCEPTED, &json!(run.id)));
     }
-    let log: Value = server
-        .client
-        .request(Method::GET, &format!("/v1/sessions/{session_id}/events?limit=200"))
-        .send()
-        .await
-        .unwrap()
-        .json()
-        .await
-        .unwrap();
+    let log: Value = crate::get(&server.client, &format!("/v1/sessions/{session_id}/events?limit=200")).await;
     let accepted = log["data"]
         .as_array()
         .unwrap()

@@ -5,8 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 use talaria_client::watch::RunWatch;
 use talaria_openapi::events::{EventBody, ToolStatus};
-use talaria_openapi::runs::RunStatus;
+use talaria_openapi::ids::RunId;
+use talaria_openapi::runs::{Run, RunStatus};
 use talaria_tests::model_script::{calls, text};
+use talaria_tests::server::TestServer;
 
 use crate::{ask, session, start, watch};
 
@@ -110,6 +112,61 @@ async fn killed_at_any_moment_nothing_seen_is_lost_and_the_next_message_works() 
         RunStatus::Completed
     );
     model.requests();
+}
+
+#[tokio::test]
+async fn an_interrupted_run_goes_on_when_a_person_says_so() {
+    let (mut server, model) = start().await;
+    let session_id = session(&server.client).await;
+    let resume = async |server: &TestServer, run_id: RunId| {
+        let path = format!("/v1/runs/{run_id}/resume");
+        let request = server.client.request(reqwest::Method::POST, &path);
+        request.json(&json!({"input": "look first"})).send().await.unwrap()
+    };
+    // A write that is cut off at a moment when nobody knows whether it took effect.
+    let run = loop {
+        model.reply(calls(&[(
+            "w",
+            "write_file",
+            json!({"path": "big.txt", "content": "x".repeat(3_000_000)}),
+        )]));
+        let run = ask(&server.client, session_id, "write it").await;
+        let mut events = RunWatch::new(server.client.clone(), run.id, None);
+        while !matches!(
+            events.next().await.unwrap().unwrap().event.body,
+            EventBody::ToolStarted { .. }
+        ) {}
+        server.kill();
+        server.restart().await;
+        let ended = server.client.get_run(run.id, 20).await.unwrap();
+        if ended.status == RunStatus::Interrupted {
+            break ended;
+        }
+        assert_eq!(
+            resume(&server, run.id).await.status(),
+            409,
+            "a run that has ended for good"
+        );
+    };
+    model.reply(text("it is half written"));
+    let resumed: Run = resume(&server, run.id).await.json().await.unwrap();
+    assert_eq!(
+        (resumed.id, resumed.status, resumed.attempt),
+        (run.id, RunStatus::Running, run.attempt + 1)
+    );
+    let ended = server.client.get_run(run.id, 20).await.unwrap();
+    assert_eq!(
+        (ended.status, ended.output.unwrap().text.as_str()),
+        (RunStatus::Completed, "it is half written")
+    );
+    let last = model.requests().pop().unwrap();
+    let said = last["messages"].to_string();
+    assert!(
+        said.contains("nobody knows whether it took effect") && said.contains("look first"),
+        "{said}"
+    );
+    // Once more has been said in the session, an older run doesn't come back.
+    assert_eq!(resume(&server, run.id).await.status(), 409);
 }
 
 #[tokio::test]

@@ -21,15 +21,7 @@ fn question(id: &str, what: &str, options: &[&str]) -> talaria_tests::model_scri
 
 async fn pending(server: &TestServer) -> Vec<Interaction> {
     let path = "/v1/interactions?status=pending";
-    let page: Value = server
-        .client
-        .request(Method::GET, path)
-        .send()
-        .await
-        .unwrap()
-        .json()
-        .await
-        .unwrap();
+    let page: Value = crate::get(&server.client, path).await;
     serde_json::from_value(page["data"].clone()).unwrap()
 }
 
@@ -78,15 +70,7 @@ async fn contract_46_49_a_question_waits_across_a_restart_and_the_model_sees_the
     server.kill();
     server.restart().await;
     assert_eq!(pending(&server).await[0].id, interaction.id);
-    let snapshot: Value = server
-        .client
-        .request(Method::GET, &format!("/v1/sessions/{session_id}/snapshot"))
-        .send()
-        .await
-        .unwrap()
-        .json()
-        .await
-        .unwrap();
+    let snapshot: Value = crate::get(&server.client, &format!("/v1/sessions/{session_id}/snapshot")).await;
     assert_eq!(snapshot["interactions"][0]["id"], json!(interaction.id));
 
     model.reply(text("deployed dev"));
@@ -162,15 +146,7 @@ async fn contract_47_what_nobody_answers_expires_and_the_run_goes_on() {
         .unwrap();
     assert!(types(&events).contains(&"interaction.resolved"));
     let path = format!("/v1/interactions/{}", interaction.id);
-    let expired: Interaction = server
-        .client
-        .request(Method::GET, &path)
-        .send()
-        .await
-        .unwrap()
-        .json()
-        .await
-        .unwrap();
+    let expired: Interaction = crate::get(&server.client, &path).await;
     assert_eq!((expired.status, expired.expires_in_ms), (InteractionStatus::Expired, 0));
     assert!(
         model.requests()[1]["messages"]

@@ -49,6 +49,12 @@ async fn ask(client: &Client, session_id: SessionId, text: &str) -> Run {
         .unwrap()
 }
 
+/// What a route answers, as JSON of the expected type.
+async fn get<T: serde::de::DeserializeOwned>(client: &Client, path: &str) -> T {
+    let response = client.request(reqwest::Method::GET, path).send().await.unwrap();
+    response.json().await.unwrap()
+}
+
 /// All events of a run, to its end.
 async fn watch(client: &Client, run_id: RunId) -> Vec<Watched> {
     let mut watch = RunWatch::new(client.clone(), run_id, None);

@@ -77,6 +77,7 @@ impl ModelScript {
         let shared: Arc<Mutex<Shared>> = Arc::default();
         let app = Router::new()
             .route("/v1/chat/completions", post(answer))
+            .layer(axum::extract::DefaultBodyLimit::disable())
             .with_state(Arc::clone(&shared));
         #[expect(clippy::disallowed_methods, reason = "ends with the test's runtime")]
         tokio::spawn(async move { axum::serve(listener, app).await });

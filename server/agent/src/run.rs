@@ -16,6 +16,7 @@ use talaria_domain::scope::TaskScope;
 use talaria_domain::tool::ToolSet;
 use talaria_openapi::ids::{InteractionId, ProfileId, RunId};
 use talaria_openapi::interactions::Resolution;
+use talaria_openapi::messages::Part;
 use talaria_openapi::runs::{ApprovalPolicy, CancelMode, Run};
 use talaria_store::{ActiveRun, CutRun, NewRun, Resolved, Started, Store};
 use tokio::sync::Notify;
@@ -197,6 +198,17 @@ impl Runs {
         if let Some(signals) = self.signals(run_id).filter(|_| !run.status.is_ended()) {
             signals.cancel.cancel();
         }
+        Ok(run)
+    }
+
+    /// Lets a run that has ended go on in another attempt, with something more to say if there is.
+    pub async fn resume(&self, profile_id: ProfileId, run_id: RunId, more: Vec<Part>) -> Result<Run> {
+        if self.is_draining() {
+            return Err(Error::Draining);
+        }
+        let active = self.shared.settings.store.resume_run(profile_id, run_id, more).await?;
+        let run = active.run.clone();
+        self.own(active);
         Ok(run)
     }
 

@@ -7,6 +7,7 @@
 //!    │      requires_action ──────cancel────────┐
 //!    │                └─cancel▶ cancelling ─▶ cancelled
 //!    └──────────cancel──────────────────────────▲
+//! interrupted, failed ─resume▶ running (the next attempt)
 //! ```
 
 use talaria_openapi::runs::RunStatus;
@@ -30,6 +31,8 @@ pub enum Transition {
     Recover,
     /// Its owner died and it can't go on by itself.
     Interrupt,
+    /// A person lets it go on after it was interrupted, or failed in a way that may pass.
+    Resume,
 }
 
 /// What a transition leads to.
@@ -87,6 +90,10 @@ pub fn next(status: RunStatus, transition: Transition) -> Result<Next, Illegal> 
             ..go(S::Running)
         }),
         (S::Running, T::Interrupt) => Ok(go(S::Interrupted)),
+        (S::Interrupted | S::Failed, T::Resume) => Ok(Next {
+            new_attempt: true,
+            ..go(S::Running)
+        }),
         _ => Err(Illegal { status, transition }),
     }
 }
@@ -105,7 +112,7 @@ mod tests {
         RunStatus::Cancelled,
         RunStatus::Interrupted,
     ];
-    const TRANSITIONS: [Transition; 8] = [
+    const TRANSITIONS: [Transition; 9] = [
         Transition::Claim,
         Transition::Park,
         Transition::Cancel,
@@ -114,6 +121,7 @@ mod tests {
         Transition::ConfirmCancel,
         Transition::Recover,
         Transition::Interrupt,
+        Transition::Resume,
     ];
 
     #[test]
@@ -121,7 +129,10 @@ mod tests {
         for status in STATUSES.into_iter().filter(|status| status.is_ended()) {
             for transition in TRANSITIONS {
                 let changed = next(status, transition).is_ok_and(|next| !next.is_repeat);
-                assert!(!changed, "{status:?} must not {transition:?}");
+                // But another attempt, which a person asks for.
+                let is_resume =
+                    transition == Transition::Resume && matches!(status, RunStatus::Interrupted | RunStatus::Failed);
+                assert_eq!(changed, is_resume, "{status:?} must not {transition:?}");
             }
         }
     }

@@ -136,6 +136,9 @@ impl From<talaria_store::Error> for ApiError {
                 .retry_after(5),
             Error::NotSteerable => Self::new(ErrorCode::RunNotSteerable)
                 .detail("the run has ended or is being cancelled: send the input as a new run"),
+            Error::NotResumable => Self::new(ErrorCode::RunNotResumable).detail(
+                "only the last run of a session goes on, when it was interrupted or failed in a way that may pass",
+            ),
             Error::NotWaiting => {
                 Self::new(ErrorCode::InputAlreadyDelivered).detail("the input was delivered or cancelled already")
             }

@@ -90,6 +90,7 @@ fn of_runs() -> OpenApiRouter<AppState> {
         .routes(routes!(routes::cancel::cancel_run))
         .routes(routes!(routes::cancel::cancel_session))
         .routes(routes!(routes::runs::steer_run))
+        .routes(routes!(routes::runs::resume_run))
         .routes(routes!(routes::inputs::get_input))
         .routes(routes!(routes::inputs::list_queue))
         .routes(routes!(routes::inputs::delete_queued))

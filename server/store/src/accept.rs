@@ -6,7 +6,7 @@ use talaria_openapi::ObjectName;
 use talaria_openapi::events::EventBody;
 use talaria_openapi::ids::{InputId, RunId, SessionId};
 use talaria_openapi::inputs::{Delivery, IfUndelivered, Input, InputStatus};
-use talaria_openapi::messages::Usage;
+use talaria_openapi::messages::{Part, Usage};
 use talaria_openapi::runs::{CancelMode, Run, RunInput, RunKind, RunLinks, RunStatus, Stop, StopReason, Trigger};
 use talaria_openapi::sessions::Session;
 use talaria_openapi::time::Timestamp;
@@ -301,6 +301,29 @@ async fn put_accepted(tx: &mut Tx, row: &RunRow, mut input: Input, new: &NewRun)
         .bind(input.accepted_seq)
         .execute(&mut tx.connection)
         .await?;
+    let accepted = EventBody::InputAccepted {
+        input: Box::new(input.clone()),
+    };
+    tx.insert_event(place, input.accepted_seq, &accepted).await?;
+    Ok(input)
+}
+
+/// Stores what is said to a run that goes on.
+pub(crate) async fn put_more(tx: &mut Tx, row: &RunRow, content: Vec<Part>) -> Result<Input> {
+    let place = row.place();
+    let input = Input {
+        id: InputId::new(),
+        object: "input".into(),
+        session_id: place.session_id,
+        created_at: tx.now,
+        status: InputStatus::Accepted,
+        delivery: Delivery::Run,
+        run_id: Some(row.run.id),
+        content,
+        accepted_seq: tx.next_seq(place.root_id).await?,
+        delivered_seq: None,
+    };
+    tx.put_input(place.root_id, row.run.profile_id, &input).await?;
     let accepted = EventBody::InputAccepted {
         input: Box::new(input.clone()),
     };

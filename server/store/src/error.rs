@@ -21,6 +21,9 @@ pub enum Error {
     /// The run has ended or is about to: nothing can be told to it.
     #[error("the run can't be steered")]
     NotSteerable,
+    /// The run can't go on: it ended for good, or its chain has gone on without it.
+    #[error("the run can't be resumed")]
+    NotResumable,
     /// The input doesn't wait any more.
     #[error("the input doesn't wait any more")]
     NotWaiting,
@@ -70,6 +73,7 @@ impl Error {
             | Self::Busy(_)
             | Self::QueueFull
             | Self::NotSteerable
+            | Self::NotResumable
             | Self::NotWaiting
             | Self::IdConflict
             | Self::PreconditionFailed

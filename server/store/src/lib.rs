@@ -18,6 +18,7 @@ mod messages;
 mod migrate;
 mod profiles;
 mod recovery;
+mod resume;
 mod rows;
 mod runs;
 mod search;

@@ -13,14 +13,16 @@ use talaria_openapi::ids::{InputId, RunId, SessionId};
 use talaria_openapi::inputs::{IfUndelivered, InputBody};
 use talaria_openapi::messages::{Part, Role};
 use talaria_openapi::page::Page;
-use talaria_openapi::runs::{CreateRunRequest, OnBusy, Run, RunLimits, RunStatus, SteerRunRequest, TriggerKind};
+use talaria_openapi::runs::{
+    CreateRunRequest, OnBusy, ResumeRunRequest, Run, RunLimits, RunStatus, SteerRunRequest, TriggerKind,
+};
 use talaria_openapi::sessions::{CreateSessionRequest, Session, SessionSource};
 use talaria_openapi::time::Timestamp;
 use talaria_store::{NewRun, RunFilter, RunOptions, WhenBusy};
 use tokio::time::Instant;
 
 use crate::auth::Caller;
-use crate::body::Body;
+use crate::body::{Body, OptionalBody};
 use crate::error::{ApiError, ApiResult};
 use crate::params::{Params, invalid};
 use crate::routes::{id, sessions};
@@ -364,5 +366,24 @@ pub(crate) async fn steer_run(
         metadata: run.metadata,
     };
     let run = state.settings.runs.start(new).await?;
+    Ok((StatusCode::ACCEPTED, Json(run)))
+}
+
+/// Lets a run that was interrupted, or failed in a way that may pass, go on in another attempt.
+#[utoipa::path(post, path = "/v1/runs/{run_id}/resume", tag = "runs", params(("run_id" = String, Path,)), request_body = ResumeRunRequest,
+    responses((status = 202, body = Run), (status = 409, body = Problem)))]
+pub(crate) async fn resume_run(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path(run_id): Path<String>,
+    uri: Uri,
+    OptionalBody(request): OptionalBody<ResumeRunRequest>,
+) -> ApiResult<(StatusCode, Json<Run>)> {
+    caller.allow(Scope::RunsWrite)?;
+    Params::of(&uri)?.finish()?;
+    let more = request.input.as_ref().map(content).transpose()?.unwrap_or_default();
+    let run_id = id(&run_id, ErrorCode::RunNotFound)?;
+    let run = state.settings.runs.resume(caller.profile_id(), run_id, more).await;
+    let run = run.map_err(|error| ApiError::from(error).not_found(ErrorCode::RunNotFound))?;
     Ok((StatusCode::ACCEPTED, Json(run)))
 }
