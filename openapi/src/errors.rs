@@ -79,6 +79,7 @@ codes! {
     BodyTooLarge = "body_too_large", 413, "The body is too large", false;
     UnsupportedMediaType = "unsupported_media_type", 415, "The body's type is not supported", false;
     ValidationFailed = "validation_failed", 422, "The request is not valid", false;
+    IdempotencyKeyReused = "idempotency_key_reused", 422, "The key was used for another request", false;
     InvalidChoice = "invalid_choice", 422, "The choice is none of the interaction's", false;
     InvalidAnswer = "invalid_answer", 422, "The answer doesn't fit the interaction", false;
     UnknownField = "unknown_field", 422, "The request has a field that doesn't exist", false;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use talaria_client::Client;
+use talaria_openapi::auth::Scope;
 use talaria_openapi::ids::{RunId, SessionId};
 use talaria_openapi::inputs::{Delivery, InputStatus};
 use talaria_openapi::runs::{Run, RunStatus, StopReason};
@@ -240,6 +242,80 @@ async fn inv_i8_a_run_that_is_sent_again_runs_once() {
         .filter(|event| event["type"] == "input.accepted")
         .count();
     assert_eq!(accepted, 2);
+}
+
+/// A run with a key, as JSON or as a stream after an event.
+async fn keyed(server: &TestServer, body: &Value, after: Option<&str>) -> reqwest::Response {
+    let request = server
+        .client
+        .request(Method::POST, "/v1/runs")
+        .header("idempotency-key", "\"one key\"")
+        .json(body);
+    let request = match after {
+        Some(seq) => request
+            .header("accept", "text/event-stream")
+            .header("last-event-id", seq),
+        None => request,
+    };
+    request.send().await.unwrap()
+}
+
+#[tokio::test]
+async fn contract_50_51_52_a_request_with_a_key_runs_once() {
+    let (server, model) = start().await;
+    model.reply(text("one two three four").slowly(Duration::from_millis(50)));
+    let body = json!({"input": "do it"});
+    let answers = futures_util::future::join_all((0..20).map(|_| keyed(&server, &body, None))).await;
+    let (mut ids, mut replays) = (Vec::new(), 0);
+    for answer in answers {
+        assert_eq!(answer.status(), StatusCode::ACCEPTED);
+        replays += usize::from(answer.headers().contains_key("idempotency-replayed"));
+        ids.push(answer.json::<Run>().await.unwrap().id);
+    }
+    ids.dedup();
+    assert_eq!((ids.len(), replays), (1, 19), "one has run, the others were told");
+    assert_eq!(server.client.list_sessions(10).await.unwrap().data.len(), 1);
+    // As a stream it is attached to the same run, from the event on that was seen last.
+    let whole = keyed(&server, &body, Some("0")).await.text().await.unwrap();
+    let seqs: Vec<&str> = whole.lines().filter_map(|line| line.strip_prefix("id: ")).collect();
+    let rest = keyed(&server, &body, Some(seqs[2])).await.text().await.unwrap();
+    assert!(rest.contains("event: run.completed") && !rest.contains(&format!("id: {}\n", seqs[2])));
+    assert!(whole.contains(&rest[rest.find("id: ").unwrap()..]));
+    assert_eq!(model.requests().len(), 1);
+    let other = keyed(&server, &json!({"input": "something else"}), None).await;
+    assert_eq!(other.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(other.json::<Value>().await.unwrap()["code"], "idempotency_key_reused");
+    // The key of one caller is nothing to another.
+    let (_, secret) = crate::auth::new_key(&server, &[Scope::RunsWrite, Scope::SessionsRead]).await;
+    let stranger = Client::new(&server.base_url, Some(secret), None).unwrap();
+    let request = stranger
+        .request(Method::POST, "/v1/runs")
+        .header("idempotency-key", "\"one key\"");
+    let theirs: Run = request.json(&body).send().await.unwrap().json().await.unwrap();
+    assert_ne!(theirs.id, ids[0]);
+}
+
+#[tokio::test]
+async fn contract_53_a_refusal_is_not_kept_with_its_key() {
+    let (server, model) = start().await;
+    model
+        .reply(text("busy").slowly(Duration::from_millis(300)))
+        .reply(text("now"));
+    let session_id = session(&server.client).await;
+    let first = ask(&server.client, session_id, "go").await;
+    let path = format!("/v1/sessions/{session_id}/runs");
+    let again = || {
+        let request = server
+            .client
+            .request(Method::POST, &path)
+            .header("idempotency-key", "later");
+        request.json(&json!({"input": "and now"})).send()
+    };
+    assert_eq!(again().await.unwrap().status(), StatusCode::CONFLICT);
+    server.client.get_run(first.id, 20).await.unwrap();
+    let accepted = again().await.unwrap();
+    assert_eq!(accepted.status(), StatusCode::ACCEPTED);
+    assert!(!accepted.headers().contains_key("idempotency-replayed"));
 }
 
 #[tokio::test]

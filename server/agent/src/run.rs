@@ -140,8 +140,9 @@ impl Runs {
         self.shared.drain.is_cancelled()
     }
 
-    /// Accepts an input: stores it and its run, and starts the run unless it has to wait.
-    pub async fn start(&self, new: NewRun) -> Result<Run> {
+    /// Accepts an input: stores it and its run, and starts the run unless it has to wait. Gives the run, and whether the
+    /// input had been accepted before.
+    pub async fn start(&self, new: NewRun) -> Result<(Run, bool)> {
         if self.is_draining() {
             return Err(Error::Draining);
         }
@@ -157,6 +158,7 @@ impl Runs {
             active,
             superseded,
             is_steer,
+            is_repeated,
         } = self.shared.settings.store.start_run(new).await?;
         if let Some(active) = active {
             self.own(active);
@@ -167,7 +169,7 @@ impl Runs {
         if let Some(signals) = self.signals(run.id).filter(|_| is_steer) {
             signals.has_steers.store(true, Ordering::Release);
         }
-        Ok(run)
+        Ok((run, is_repeated))
     }
 
     fn signals(&self, run_id: RunId) -> Option<Signals> {

@@ -8,6 +8,7 @@ mod body;
 mod cursor;
 mod document;
 mod error;
+mod idempotency;
 mod middleware;
 mod params;
 pub mod router;

@@ -68,7 +68,10 @@ async fn find_repeated(tx: &mut Tx, new: &NewRun) -> Result<Option<Started>> {
     let run_id = input.run_id.ok_or(Error::Corrupt { what: "input" })?;
     let mut run = tx.get_run(run_id).await?.run;
     run.input = Some(told(&input));
-    Ok(Some(started(run)))
+    Ok(Some(Started {
+        is_repeated: true,
+        ..started(run)
+    }))
 }
 
 async fn way(tx: &mut Tx, root_id: SessionId, when_busy: &WhenBusy) -> Result<Way> {
@@ -264,6 +267,7 @@ fn started(run: Run) -> Started {
         active: None,
         superseded: None,
         is_steer: false,
+        is_repeated: false,
     }
 }
 

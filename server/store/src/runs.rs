@@ -101,6 +101,8 @@ pub struct Started {
     pub superseded: Option<RunId>,
     /// Whether the input was told to the run that is given, instead of starting one.
     pub is_steer: bool,
+    /// Whether the input was accepted before, and nothing was done now.
+    pub is_repeated: bool,
 }
 
 /// How a run ends.

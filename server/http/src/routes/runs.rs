@@ -20,10 +20,12 @@ use talaria_openapi::sessions::{CreateSessionRequest, Session, SessionSource};
 use talaria_openapi::time::Timestamp;
 use talaria_store::{NewRun, RunFilter, RunOptions, WhenBusy};
 use tokio::time::Instant;
+use ulid::Ulid;
 
 use crate::auth::Caller;
 use crate::body::{Body, OptionalBody};
 use crate::error::{ApiError, ApiResult};
+use crate::idempotency;
 use crate::params::{Params, invalid};
 use crate::routes::{id, sessions};
 use crate::sse;
@@ -65,7 +67,8 @@ pub(crate) async fn create_run_in_session(
     if strict && session.id != session.tip_id {
         return Err(ApiError::new(ErrorCode::SessionEnded).extra("tip_session_id", session.tip_id.to_string()));
     }
-    start(&state, &caller, session, request, &headers).await
+    let named = idempotency::named(&headers, &caller, "runs", &session_id)?;
+    start(&state, &caller, session, (request, named), &headers).await
 }
 
 /// Says something to an agent; begins a session for it where none is named.
@@ -82,6 +85,7 @@ pub(crate) async fn create_run(
     Params::of(&uri)?.finish()?;
     // Checked before a session is made for it.
     content(&request.input)?;
+    let named = idempotency::named(&headers, &caller, "runs", "")?;
     let session = match (request.session_id.take(), request.session.take()) {
         (Some(_), Some(_)) => {
             return Err(ApiError::invalid(
@@ -93,29 +97,45 @@ pub(crate) async fn create_run(
         (None, new) => {
             let new = new.unwrap_or_default();
             // Made of the id that the client gave, so that a repeated request finds the session that the first one made.
-            let named = request.id.map(RunId::ulid).or(request.input_id.map(InputId::ulid));
+            let given = request.id.map(RunId::ulid).or(request.input_id.map(InputId::ulid));
             let request = CreateSessionRequest {
-                id: named.map(SessionId::from_ulid),
+                id: given.or(named).map(SessionId::from_ulid),
                 title: new.title,
                 metadata: new.metadata,
                 workspace: new.workspace,
                 ..CreateSessionRequest::default()
             };
-            sessions::create(&state, &caller, request).await?
+            let made = sessions::create(&state, &caller, request).await;
+            made.map_err(|error| {
+                if named.is_some() {
+                    idempotency::reused(error)
+                } else {
+                    error
+                }
+            })?
         }
     };
-    start(&state, &caller, session, request, &headers).await
+    start(&state, &caller, session, (request, named), &headers).await
 }
 
 async fn start(
     state: &AppState,
     caller: &Caller,
     session: Session,
-    request: CreateRunRequest,
+    (request, named): (CreateRunRequest, Option<Ulid>),
     headers: &HeaderMap,
 ) -> ApiResult<Response> {
-    let new = new_run(state, caller, &session, request)?;
-    let run = state.settings.runs.start(new).await?;
+    let mut new = new_run(state, caller, &session, request)?;
+    let by_key = named.filter(|_| new.id.is_none() && new.input_id.is_none());
+    new.id = new.id.or(by_key.map(RunId::from_ulid));
+    let started = state.settings.runs.start(new).await.map_err(ApiError::from);
+    let (run, is_repeated) = started.map_err(|error| {
+        if by_key.is_some() {
+            idempotency::reused(error)
+        } else {
+            error
+        }
+    })?;
     let wants_stream = headers
         .get(header::ACCEPT)
         .and_then(|value| value.to_str().ok())
@@ -127,7 +147,8 @@ async fn start(
     let patience = preferred_wait(headers);
     let mut response = if wants_stream {
         let mut none = Params::of(&Uri::from_static("/"))?;
-        let wanted = sse::wanted(&HeaderMap::new(), &mut none)?;
+        // A stream that was cut is taken up by the same request again.
+        let wanted = sse::wanted(headers, &mut none)?;
         sse::stream(state, caller, &session, Some(run.id), wanted).await?
     } else if let Some(patience) = patience {
         let input = run.input;
@@ -148,6 +169,10 @@ async fn start(
         if let Ok(value) = HeaderValue::from_str(&place) {
             response.headers_mut().insert(name, value);
         }
+    }
+    if is_repeated {
+        let replayed = HeaderValue::from_static("true");
+        response.headers_mut().insert(idempotency::REPLAYED, replayed);
     }
     Ok(response)
 }
@@ -346,16 +371,18 @@ pub(crate) async fn steer_run(
     caller: Caller,
     Path(run_id): Path<String>,
     uri: Uri,
+    headers: HeaderMap,
     Body(request): Body<SteerRunRequest>,
 ) -> ApiResult<(StatusCode, Json<Run>)> {
     caller.allow(Scope::RunsWrite)?;
     Params::of(&uri)?.finish()?;
+    let named = idempotency::named(&headers, &caller, "steer", &run_id)?;
     let run = find(&state, &caller, &id(&run_id, ErrorCode::RunNotFound)?).await?;
     let new = NewRun {
         session_id: run.session_id,
         profile_id: run.profile_id,
         id: None,
-        input_id: request.id,
+        input_id: request.id.or(named.map(InputId::from_ulid)),
         request_sha256: sha256_hex(&serde_json::to_string(&(run.id, &request)).unwrap_or_default()),
         content: content(&request.input)?,
         when_busy: WhenBusy::SteerOnly(run.id, request.if_undelivered),
@@ -365,7 +392,7 @@ pub(crate) async fn steer_run(
         trigger: run.trigger.kind,
         metadata: run.metadata,
     };
-    let run = state.settings.runs.start(new).await?;
+    let (run, _) = state.settings.runs.start(new).await?;
     Ok((StatusCode::ACCEPTED, Json(run)))
 }
 

@@ -19,6 +19,7 @@ use talaria_store::{NewSession, SessionChanges, SessionFilter};
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::error::{ApiError, ApiResult};
+use crate::idempotency;
 use crate::params::Params;
 use crate::routes::id;
 use crate::state::{AppState, sha256_hex};
@@ -37,11 +38,21 @@ pub(crate) async fn create_session(
     State(state): State<AppState>,
     caller: Caller,
     uri: Uri,
-    Body(request): Body<CreateSessionRequest>,
+    headers: HeaderMap,
+    Body(mut request): Body<CreateSessionRequest>,
 ) -> ApiResult<Response> {
     caller.allow(Scope::SessionsWrite)?;
     Params::of(&uri)?.finish()?;
-    let session = create(&state, &caller, request).await?;
+    let by_key = idempotency::named(&headers, &caller, "sessions", "")?.filter(|_| request.id.is_none());
+    request.id = request.id.or(by_key.map(SessionId::from_ulid));
+    let created = create(&state, &caller, request).await;
+    let session = created.map_err(|error| {
+        if by_key.is_some() {
+            idempotency::reused(error)
+        } else {
+            error
+        }
+    })?;
     let mut response = with_etag(&session);
     *response.status_mut() = StatusCode::CREATED;
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/sessions/{}", session.id)) {
