@@ -6,6 +6,8 @@
 mod arguments;
 mod files;
 pub mod paths;
+#[cfg(target_os = "linux")]
+pub mod sandbox;
 mod todo;
 
 use std::sync::Arc;

@@ -9,6 +9,8 @@ mod arguments;
 mod files;
 mod patch;
 mod paths;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod search;
 mod todo;
 

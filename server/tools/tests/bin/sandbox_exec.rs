@@ -1,0 +1,5 @@
+//! `sandbox-exec` without the rest of the server, for the tests of the sandbox.
+
+fn main() -> std::process::ExitCode {
+    talaria_tools::sandbox::exec(std::env::args().any(|argument| argument == "--child"))
+}
