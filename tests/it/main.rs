@@ -13,6 +13,8 @@ mod foreign;
 mod runs;
 mod starting;
 mod stream;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod tidy;
 
 use std::time::Duration;

@@ -14,7 +14,7 @@ use talaria_domain::principal::Principal;
 use talaria_domain::scope::TaskScope;
 use talaria_domain::tool::ToolSet;
 use talaria_openapi::ids::RunId;
-use talaria_openapi::runs::{CancelMode, Run};
+use talaria_openapi::runs::{ApprovalPolicy, CancelMode, Run};
 use talaria_store::{ActiveRun, CutRun, NewRun, Started, Store};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -42,6 +42,8 @@ pub struct Settings {
     pub resolve_model: ResolveModel,
     /// The tools.
     pub tools: ToolSet,
+    /// Who must agree before a tool acts, where a request doesn't say it tighter.
+    pub approval_policy: ApprovalPolicy,
     /// How many runs work at the same time.
     pub max_active_runs: usize,
 }
@@ -199,8 +201,7 @@ impl Runs {
 
     fn turn(&self, active: Box<ActiveRun>, cancel: CancellationToken) -> Turn {
         let settings = self.shared.settings.clone();
-        let parts = (settings.store, settings.clock, settings.resolve_model, settings.tools);
-        Turn::new(parts, active, cancel, self.shared.drain.clone())
+        Turn::new(settings, active, cancel, self.shared.drain.clone())
     }
 
     fn register(&self, active: &ActiveRun) -> CancellationToken {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use talaria_domain::model::ModelCall;
 use talaria_domain::tool::{Arguments, Effect, Parallelism, Tool, ToolContext, ToolError, ToolOutput};
 use talaria_openapi::events::{EventBody, ToolStatus};
+use talaria_openapi::runs::ApprovalPolicy;
 use talaria_openapi::tools::Risk;
 use talaria_store::{Result, Step};
 
@@ -105,7 +106,7 @@ fn prepare(turn: &Turn, call: ModelCall) -> std::result::Result<Ready, Refused> 
         let reason = format!("there is no tool `{}`; the tools are: {}", call.name, names.join(", "));
         return refuse(call, ToolStatus::Failed, reason);
     };
-    if tool.spec().risk > Risk::Low {
+    if tool.spec().risk > greatest_risk(turn) {
         let reason = format!(
             "`{}` needs a person's approval, and nobody can be asked yet: refused",
             call.name
@@ -115,6 +116,16 @@ fn prepare(turn: &Turn, call: ModelCall) -> std::result::Result<Ready, Refused> 
     match parse_arguments(&call.arguments, &tool.spec().parameters) {
         Ok(arguments) => Ok(Ready { call, tool, arguments }),
         Err(reason) => refuse(call, ToolStatus::Failed, reason),
+    }
+}
+
+/// The greatest risk that a call may have without anybody being asked. Critical calls are never run.
+fn greatest_risk(turn: &Turn) -> Risk {
+    let asked = turn.active.options.approval_policy.unwrap_or(turn.approval_policy);
+    // A request was accepted under a configuration that may have become tighter since.
+    match asked.min(turn.approval_policy) {
+        ApprovalPolicy::Deny | ApprovalPolicy::Ask | ApprovalPolicy::AutoSafe => Risk::Low,
+        ApprovalPolicy::AutoAll => Risk::High,
     }
 }
 

@@ -10,13 +10,13 @@ use talaria_domain::model::{ModelRequest, ModelTool};
 use talaria_domain::tool::ToolSet;
 use talaria_openapi::events::{EventBody, NoticeCode};
 use talaria_openapi::messages::{Message, Role};
-use talaria_openapi::runs::{RunErrorCode, RunOutput};
+use talaria_openapi::runs::{ApprovalPolicy, RunErrorCode, RunOutput};
 use talaria_store::{ActiveRun, Step, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Speaker, listen};
 use crate::history::{repair, unanswered};
-use crate::run::ResolveModel;
+use crate::run::{ResolveModel, Settings};
 use crate::{prompt, tool_calls, tool_filter};
 
 const CLOSING: &str = "You have used up your budget of rounds and can't call tools any more. Say in a few sentences what \
@@ -28,6 +28,8 @@ pub(crate) struct Turn {
     pub(crate) clock: SharedClock,
     pub(crate) resolve_model: ResolveModel,
     pub(crate) tools: ToolSet,
+    /// What the configuration says; the run may be tighter.
+    pub(crate) approval_policy: ApprovalPolicy,
     pub(crate) active: Box<ActiveRun>,
     /// A person wants the run to stop.
     pub(crate) cancel: CancellationToken,
@@ -72,17 +74,17 @@ pub(crate) type StoreResult<T> = talaria_store::Result<T>;
 
 impl Turn {
     pub(crate) fn new(
-        parts: (Store, SharedClock, ResolveModel, ToolSet),
+        settings: Settings,
         active: Box<ActiveRun>,
         cancel: CancellationToken,
         drain: CancellationToken,
     ) -> Self {
-        let (store, clock, resolve_model, tools) = parts;
         Self {
-            store,
-            clock,
-            resolve_model,
-            tools,
+            store: settings.store,
+            clock: settings.clock,
+            resolve_model: settings.resolve_model,
+            tools: settings.tools,
+            approval_policy: settings.approval_policy,
             active,
             cancel,
             drain,

@@ -8,6 +8,8 @@ mod files;
 pub mod paths;
 #[cfg(target_os = "linux")]
 pub mod sandbox;
+#[cfg(target_os = "linux")]
+pub mod terminal;
 mod todo;
 
 use std::sync::Arc;

@@ -87,7 +87,11 @@ impl Command {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let mut wire = UnixStream::from_std(ours)?;
-        let stderr = if self.merge_output { Stdio::null() } else { Stdio::piped() };
+        let stderr = if self.merge_output {
+            Stdio::null()
+        } else {
+            Stdio::piped()
+        };
         // Not ended with its handle: it would leave its tree behind. It ends with the socket.
         let supervisor = tokio::process::Command::new(&sandbox.program)
             .arg0("talaria-server")

@@ -145,10 +145,7 @@ struct Output<R> {
 
 impl<R: AsyncRead + Unpin> Output<R> {
     fn new(pipe: Option<R>) -> Self {
-        Self {
-            pipe,
-            held: Vec::new(),
-        }
+        Self { pipe, held: Vec::new() }
     }
 
     fn is_open(&self) -> bool {
@@ -200,7 +197,10 @@ mod tests {
 
     #[test]
     fn text_is_the_same_wherever_it_is_split() {
-        let bytes = "aä€𝄞\u{fffd}z".bytes().chain([0xff, b'x', 0xe2, 0x82]).collect::<Vec<_>>();
+        let bytes = "aä€𝄞\u{fffd}z"
+            .bytes()
+            .chain([0xff, b'x', 0xe2, 0x82])
+            .collect::<Vec<_>>();
         let expected = String::from_utf8_lossy(&bytes);
         for first in 0..=bytes.len() {
             for second in first..=bytes.len() {

@@ -20,7 +20,10 @@ pub(super) fn descendants(root: Pid) -> Vec<Pid> {
     let mut next = vec![root];
     while let Some(parent) = next.pop() {
         let listed = children(parent).unwrap_or_default();
-        for child in listed.into_iter().chain(by_parent.get(&parent).into_iter().flatten().copied()) {
+        for child in listed
+            .into_iter()
+            .chain(by_parent.get(&parent).into_iter().flatten().copied())
+        {
             if seen.insert(child) {
                 found.extend(Pid::from_raw(child));
                 next.push(child);
@@ -37,7 +40,11 @@ fn children(pid: i32) -> Option<Vec<i32>> {
         let Ok(listed) = std::fs::read_to_string(thread.path().join("children")) else {
             continue;
         };
-        found.extend(listed.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+        found.extend(
+            listed
+                .split_ascii_whitespace()
+                .filter_map(|pid| pid.parse::<i32>().ok()),
+        );
     }
     let is_listed = std::path::Path::new(&format!("/proc/{pid}/task/{pid}/children")).exists();
     is_listed.then_some(found)
@@ -52,7 +59,9 @@ fn all_by_parent() -> BTreeMap<i32, Vec<i32>> {
         };
         let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         // The name in parentheses may hold anything; the state and the parent follow it.
-        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1));
+        let parent = stat
+            .rsplit_once(')')
+            .and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1));
         if let Some(parent) = parent.and_then(|parent| parent.parse().ok()) {
             all.entry(parent).or_default().push(pid);
         }

@@ -12,6 +12,8 @@ mod paths;
 #[cfg(target_os = "linux")]
 mod sandbox;
 mod search;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod todo;
 
 use std::path::Path;

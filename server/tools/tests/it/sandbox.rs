@@ -107,9 +107,17 @@ async fn first(running: &mut Running) -> Piece {
 async fn a_command_has_its_folder_its_environment_and_two_outputs() {
     let mut cage = cage("pwd; env | sort; echo wrong >&2; cat; exit 3");
     let (stdout, stderr, report) = cage.run().await;
-    let names: Vec<&str> = stdout.lines().skip(1).filter_map(|line| line.split('=').next()).collect();
+    let names: Vec<&str> = stdout
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split('=').next())
+        .collect();
     assert_eq!(stdout.lines().next(), cage.path("home/ws").to_str());
-    assert_eq!(names, ["PATH", "PWD", "SHLVL", "_"], "nothing of the server's environment");
+    assert_eq!(
+        names,
+        ["PATH", "PWD", "SHLVL", "_"],
+        "nothing of the server's environment"
+    );
     assert_eq!(stderr, "wrong\n");
     let expected = Report {
         end: End::Exited(3),
@@ -128,7 +136,10 @@ async fn what_can_not_be_started_says_why() {
     let mut cage = cage("");
     cage.command.argv = vec!["/no/such/program".to_owned()];
     let (_, _, report) = cage.run().await;
-    assert!(matches!(&report.end, End::NotStarted(why) if why.contains("No such file")), "{report:?}");
+    assert!(
+        matches!(&report.end, End::NotStarted(why) if why.contains("No such file")),
+        "{report:?}"
+    );
     cage.command.argv = vec!["/bin/true".to_owned()];
     cage.command.folder = "/no/such/folder".into();
     let (_, _, report) = cage.run().await;
@@ -137,7 +148,10 @@ async fn what_can_not_be_started_says_why() {
 
 #[tokio::test]
 async fn files_out_of_bounds_stay_out_of_reach() {
-    assert!(Kernel::probe().confines_files(), "these tests need a kernel with landlock");
+    assert!(
+        Kernel::probe().confines_files(),
+        "these tests need a kernel with landlock"
+    );
     let mut cage = cage("");
     let [home, user, elsewhere] = ["home", "user", "elsewhere"].map(|name| cage.path(name).display().to_string());
     std::os::unix::fs::symlink(cage.path("home/token"), cage.path("home/ws/link")).unwrap();
@@ -193,7 +207,10 @@ async fn no_capability_and_no_way_to_one_is_left() {
     for name in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
         // Who is not root can't empty the bounding set, and gains nothing from it without new privileges.
         let is_bounded = name != "CapBnd" || rustix::process::getuid().is_root();
-        assert!(!is_bounded || output.contains(&format!("{name}:\t0000000000000000")), "{output}");
+        assert!(
+            !is_bounded || output.contains(&format!("{name}:\t0000000000000000")),
+            "{output}"
+        );
     }
     assert!(output.contains("NoNewPrivs:\t1"), "{output}");
     let limits: Vec<&str> = output.lines().rev().take(2).collect();
@@ -204,7 +221,9 @@ async fn no_capability_and_no_way_to_one_is_left() {
 #[tokio::test]
 async fn fault_c2_a_command_that_ignores_the_end_is_ended() {
     let marker = marker();
-    let cage = cage(&format!("trap '' TERM INT HUP; echo on; while :; do sleep {marker}; done"));
+    let cage = cage(&format!(
+        "trap '' TERM INT HUP; echo on; while :; do sleep {marker}; done"
+    ));
     let mut running = cage.start().await;
     first(&mut running).await;
     running.cancel(Duration::from_millis(100)).await;
@@ -242,7 +261,10 @@ fn detached(marker: &str) -> String {
 #[tokio::test]
 async fn what_a_command_leaves_running_is_ended_with_it() {
     let marker = marker();
-    let script = format!("{}; until pgrep -c -x sleep >/dev/null; do :; done; echo done", detached(&marker));
+    let script = format!(
+        "{}; until pgrep -c -x sleep >/dev/null; do :; done; echo done",
+        detached(&marker)
+    );
     let cage = cage(&script);
     let (stdout, stderr, report) = cage.run().await;
     assert_eq!((stdout.as_str(), &report.end), ("done\n", &End::Exited(0)), "{stderr}");
@@ -286,7 +308,10 @@ async fn a_storm_of_processes_ends() {
     let mut cage = cage(&format!("storm() {{ storm | storm & sleep {marker}; }}; storm; wait"));
     cage.command.limits.processes = 60;
     let (_, _, report) = cage.run().await;
-    assert_eq!(report.end, End::LimitExceeded("60 processes at the same time".to_owned()));
+    assert_eq!(
+        report.end,
+        End::LimitExceeded("60 processes at the same time".to_owned())
+    );
     assert_eq!(alive(&marker), 0);
 }
 
@@ -304,7 +329,10 @@ async fn an_eater_of_the_disk_ends() {
     cage.command.limits.written_bytes = 32 << 20;
     let (_, _, report) = cage.run().await;
     let is_tmpfs = report.end == End::TimedOut;
-    assert!(is_tmpfs || report.end == End::LimitExceeded("32 MiB written".to_owned()), "{report:?}");
+    assert!(
+        is_tmpfs || report.end == End::LimitExceeded("32 MiB written".to_owned()),
+        "{report:?}"
+    );
     cage.command.argv[2] = "head -c 9M /dev/zero > b; echo $?".to_owned();
     cage.command.limits = Limits {
         file_bytes: 8 << 20,

@@ -1,0 +1,183 @@
+//! Commands of the agent, on a real server.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use talaria_client::watch::{RunWatch, Watched};
+use talaria_openapi::events::{EventBody, ToolStatus};
+use talaria_openapi::ids::RunId;
+use talaria_openapi::runs::{CancelRunRequest, RunStatus};
+use talaria_tests::model_script::{ModelScript, calls, text};
+use talaria_tests::server::TestServer;
+
+use crate::{ask, session, start, watch};
+
+const AUTO_ALL: &str = "agent:\n  approval_policy: auto_all\n";
+
+async fn start_trusting() -> (TestServer, ModelScript) {
+    let model = ModelScript::start().await;
+    let server = TestServer::start_with(env!("CARGO_BIN_EXE_talaria-server"), &model, AUTO_ALL).await;
+    (server, model)
+}
+
+fn command(command: &str) -> talaria_tests::model_script::Reply {
+    calls(&[("c1", "terminal", json!({"command": command}))])
+}
+
+/// What the model was told last by a tool.
+fn told(model: &ModelScript) -> String {
+    let requests = model.requests();
+    let messages = requests.last().unwrap()["messages"].as_array().unwrap();
+    let message = messages.iter().rev().find(|message| message["role"] == "tool").unwrap();
+    message["content"].as_str().unwrap().to_owned()
+}
+
+/// How a tool's call ended.
+fn outcome(events: &[Watched]) -> ToolStatus {
+    let ended = events.iter().find_map(|watched| match &watched.event.body {
+        EventBody::ToolCompleted { status, .. } => Some(*status),
+        _ => None,
+    });
+    ended.unwrap()
+}
+
+/// Processes of this host that have `marker` as an argument of its own.
+fn alive(marker: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines
+        .filter(|line| line.split(|byte| *byte == 0).any(|part| part == marker.as_bytes()))
+        .count()
+}
+
+async fn until(what: &str, patience: Duration, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + patience;
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Waits until the call of a run works.
+async fn tool_started(server: &TestServer, run_id: RunId) {
+    let mut watch = RunWatch::new(server.client.clone(), run_id, None);
+    while let Some(watched) = watch.next().await.unwrap() {
+        if matches!(watched.event.body, EventBody::ToolStarted { .. }) {
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_command_runs_where_the_configuration_trusts_the_agent() {
+    let (server, model) = start_trusting().await;
+    model.reply(command(
+        "cd sub 2>/dev/null || mkdir sub && cd sub; echo made > file; cat ../sub/file",
+    ));
+    model.reply(command(
+        "cat file; cat ../../home/token ../../home/master.key; env | grep -c TALARIA",
+    ));
+    let session_id = session(&server.client).await;
+    let run = ask(&server.client, session_id, "do it").await;
+    let events = watch(&server.client, run.id).await;
+    assert_eq!(outcome(&events), ToolStatus::Completed);
+    let requests = model.requests();
+    let first = requests[1]["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(first["content"], "made\n[the working directory is now sub]");
+    let second = told(&model);
+    assert!(
+        second.starts_with("made\n") && second.ends_with("\n0\n[exit code 1]"),
+        "{second}"
+    );
+    assert_eq!(second.matches("Permission denied").count(), 2, "{second}");
+    assert_eq!(
+        std::fs::read_to_string(server.workspace().join("sub/file")).unwrap(),
+        "made\n"
+    );
+}
+
+#[tokio::test]
+async fn a_request_may_be_tighter_and_the_default_refuses_commands() {
+    let (server, model) = start().await;
+    model.reply(command("touch made"));
+    let session_id = session(&server.client).await;
+    let run = ask(&server.client, session_id, "do it").await;
+    watch(&server.client, run.id).await;
+    assert!(told(&model).contains("needs a person's approval"), "{}", told(&model));
+
+    let (trusting, model) = start_trusting().await;
+    model.reply(command("touch made"));
+    let session_id = session(&trusting.client).await;
+    let run = trusting
+        .client
+        .request(reqwest::Method::POST, &format!("/v1/sessions/{session_id}/runs"))
+        .json(&json!({"input": "do it", "approval_policy": "ask"}))
+        .send()
+        .await
+        .unwrap();
+    let run: Value = run.json().await.unwrap();
+    let run_id: RunId = serde_json::from_value(run["id"].clone()).unwrap();
+    watch(&trusting.client, run_id).await;
+    assert!(told(&model).contains("needs a person's approval"), "{}", told(&model));
+    for server in [server, trusting] {
+        assert!(!server.workspace().join("made").exists());
+    }
+}
+
+#[tokio::test]
+async fn contract_37_a_cancel_ends_a_command_and_all_that_it_started() {
+    let (server, model) = start_trusting().await;
+    let marker = format!("61{}1", std::process::id());
+    model.reply(command(&format!(
+        "echo begun; setsid -f sleep {marker}; trap '' TERM; sleep {marker}"
+    )));
+    let session_id = session(&server.client).await;
+    let run = ask(&server.client, session_id, "wait").await;
+    tool_started(&server, run.id).await;
+    until("both sleep", Duration::from_secs(20), || alive(&marker) == 2).await;
+    let begun = Instant::now();
+    server
+        .client
+        .cancel_run(run.id, &CancelRunRequest::default())
+        .await
+        .unwrap();
+    let events = watch(&server.client, run.id).await;
+    assert!(begun.elapsed() < Duration::from_secs(6));
+    assert_eq!(alive(&marker), 0);
+    assert_eq!(outcome(&events), ToolStatus::Cancelled);
+    let ended = server.client.get_run(run.id, 0).await.unwrap();
+    assert_eq!(ended.status, RunStatus::Cancelled);
+    let results: Vec<String> = events
+        .iter()
+        .filter_map(|watched| match &watched.event.body {
+            EventBody::MessageCompleted { message } => Some(serde_json::to_string(message).unwrap()),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        results.last().unwrap().contains("begun"),
+        "what it said by then is kept: {results:?}"
+    );
+}
+
+#[tokio::test]
+async fn inv_i16_a_killed_server_leaves_no_process() {
+    let (mut server, model) = start_trusting().await;
+    let marker = format!("62{}2", std::process::id());
+    model.reply(command(&format!(
+        "(setsid -f bash -c 'trap \"\" TERM HUP; setsid -f sleep {marker}; sleep {marker}'); sleep {marker}"
+    )));
+    let session_id = session(&server.client).await;
+    let run = ask(&server.client, session_id, "wait").await;
+    until("three sleep", Duration::from_secs(20), || alive(&marker) == 3).await;
+    server.kill();
+    until("all are gone", Duration::from_secs(10), || alive(&marker) == 0).await;
+    server.restart().await;
+    let events = watch(&server.client, run.id).await;
+    assert_eq!(outcome(&events), ToolStatus::UnknownOutcome);
+    model.reply(text("still here"));
+    let run = ask(&server.client, session_id, "go on").await;
+    watch(&server.client, run.id).await;
+    let ended = server.client.get_run(run.id, 0).await.unwrap();
+    assert_eq!(ended.status, RunStatus::Completed);
+}
