@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use talaria_client::watch::{RunWatch, Watched};
-use talaria_openapi::events::{EventBody, ToolStatus};
+use talaria_openapi::events::{EventBody, OutputStream, ToolStatus};
 use talaria_openapi::ids::RunId;
 use talaria_openapi::runs::{CancelRunRequest, RunStatus};
 use talaria_tests::model_script::{ModelScript, calls, text};
@@ -122,6 +122,56 @@ async fn a_request_may_be_tighter_and_the_default_refuses_commands() {
     for server in [server, trusting] {
         assert!(!server.workspace().join("made").exists());
     }
+}
+
+#[tokio::test]
+async fn output_is_seen_while_the_command_works() {
+    let (server, model) = start_trusting().await;
+    let go = server.workspace().join("go");
+    model.reply(command(
+        "printf 'on\\0e\\n'; while [ ! -e go ]; do sleep 0.01; done; echo two; seq 1000000 | tail -n 100000",
+    ));
+    let session_id = session(&server.client).await;
+    let run = ask(&server.client, session_id, "wait").await;
+    let mut watch = RunWatch::new(server.client.clone(), run.id, None);
+    let mut seen: Vec<(u64, String)> = Vec::new();
+    let mut is_done = false;
+    while let Some(watched) = watch.next().await.unwrap() {
+        match &watched.event.body {
+            EventBody::ToolOutputDelta {
+                tool_call_id,
+                stream,
+                offset,
+                text,
+            } => {
+                assert_eq!(
+                    (tool_call_id.as_str(), *stream, is_done),
+                    ("c1", OutputStream::Stdout, false)
+                );
+                assert!(text.len() <= 8 * 1024);
+                seen.push((*offset, text.clone()));
+                std::fs::write(&go, "").unwrap();
+            }
+            EventBody::ToolCompleted { .. } => is_done = true,
+            _ => {}
+        }
+    }
+    assert!(is_done);
+    assert_eq!(seen[0], (0, "on\u{fffd}e\n".to_owned()), "before the command went on");
+    for pair in seen.windows(2) {
+        assert!(
+            pair[1].0 >= pair[0].0 + pair[0].1.len() as u64,
+            "in order, and nothing twice"
+        );
+    }
+    let bytes: usize = seen.iter().map(|(_, text)| text.len()).sum();
+    assert!(bytes < 300 * 1024, "a flood of 700 KB is not logged whole: {bytes}");
+    let result = told(&model);
+    assert!(
+        result.starts_with("on\u{fffd}e\ntwo\n900001\n") && result.ends_with("\n1000000"),
+        "{}",
+        result.len()
+    );
 }
 
 #[tokio::test]

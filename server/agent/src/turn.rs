@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use talaria_domain::clock::SharedClock;
+use talaria_domain::live::LiveReader;
 use talaria_domain::model::{ModelRequest, ModelTool};
 use talaria_domain::tool::ToolSet;
 use talaria_openapi::events::{EventBody, NoticeCode};
@@ -37,6 +38,8 @@ pub(crate) struct Turn {
     pub(crate) drain: CancellationToken,
     pub(crate) transcript: Vec<Message>,
     pub(crate) progress: Progress,
+    /// What tools show while they work.
+    pub(crate) live: LiveReader,
 }
 
 /// How far the run has come in this attempt.
@@ -90,6 +93,7 @@ impl Turn {
             drain,
             transcript: Vec::new(),
             progress: Progress::default(),
+            live: LiveReader::default(),
         }
     }
 

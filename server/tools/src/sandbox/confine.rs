@@ -1,5 +1,6 @@
 //! The child's own part: it gives up what it must not have, and becomes the command.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
@@ -9,6 +10,10 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use super::protocol::{Limits, Refusal, Specification, Wire};
 use super::reach::Reach;
 
+/// How many more threads than processes a command may have.
+const THREADS_A_PROCESS: u64 = 8;
+/// The priority of a command, from -20 (high) to 19 (low).
+const NICE: i32 = 10;
 /// How much more address space than memory a process may have: many programs reserve what they never use.
 const ADDRESS_SPACE_FACTOR: u64 = 16;
 
@@ -52,6 +57,8 @@ fn give_up(specification: &Specification) -> Result<(), Box<dyn std::error::Erro
         return Err("the supervisor is gone".into());
     }
     rustix::process::setsid()?;
+    // The server and the supervisor come first, whatever the command does.
+    rustix::process::setpriority_process(None, NICE)?;
     // The rules are found with all rights that this process has, and bind it after it has given them up.
     let reach = Reach::of(&specification.denied, &specification.writable)?;
     set_limits(&specification.limits)?;
@@ -62,7 +69,10 @@ fn give_up(specification: &Specification) -> Result<(), Box<dyn std::error::Erro
 }
 
 fn set_limits(limits: &Limits) -> rustix::io::Result<()> {
+    // Root's processes are not counted by the kernel; the supervisor counts those, too.
+    let threads = (limits.processes as u64).saturating_mul(THREADS_A_PROCESS);
     let wanted = [
+        (Resource::Nproc, threads.saturating_add(threads_of_user())),
         (Resource::As, limits.memory_bytes.saturating_mul(ADDRESS_SPACE_FACTOR)),
         (Resource::Fsize, limits.file_bytes),
         (Resource::Nofile, limits.open_files),
@@ -78,6 +88,16 @@ fn set_limits(limits: &Limits) -> rustix::io::Result<()> {
         rustix::process::setrlimit(resource, limit)?;
     }
     Ok(())
+}
+
+/// How many threads this user has on this host: the kernel counts them together.
+fn threads_of_user() -> u64 {
+    let user = rustix::process::getuid().as_raw();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let own = entries.filter(|entry| entry.metadata().is_ok_and(|metadata| metadata.uid() == user));
+    // A folder has a link from itself, one from its parent, and one from each folder in it.
+    let threads = own.filter_map(|entry| std::fs::metadata(entry.path().join("task")).ok());
+    threads.map(|folder| folder.nlink().saturating_sub(2)).sum()
 }
 
 /// Gives up every capability, also for the programs that follow.

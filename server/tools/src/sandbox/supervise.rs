@@ -14,8 +14,12 @@ use super::protocol::{Control, End, Refusal, Report, Specification, Wire};
 use super::reach::Kernel;
 use super::tree;
 
-/// How often the tree is counted.
+/// How often the tree's memory and its writing are summed up.
 const WATCH: Duration = Duration::from_millis(250);
+/// How often its processes are counted: a storm of them doubles in little time.
+const COUNT: Duration = Duration::from_millis(25);
+/// The priority of a supervisor, where it may have one: it must be heard among thousands.
+const NICE: i32 = -20;
 /// How often an ending tree is looked at.
 const ENDING: Duration = Duration::from_millis(10);
 
@@ -27,6 +31,7 @@ pub(super) fn run() -> io::Result<()> {
     };
     // A terminal's Ctrl+C, or the end of a login, is for the server to decide about.
     rustix::process::setsid()?;
+    let _ = rustix::process::setpriority_process(None, NICE);
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let report = match start(&specification) {
         Ok(child) => Supervisor::new(&specification, child).watch(&mut wire),
@@ -99,7 +104,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn watch(mut self, wire: &mut Wire) -> Report {
-        let mut count_at = Instant::now();
+        let (mut sum_at, mut count_at) = (Instant::now() + WATCH, Instant::now());
         loop {
             self.pause(wire, count_at);
             self.listen(wire);
@@ -116,11 +121,14 @@ impl<'a> Supervisor<'a> {
                 self.end(End::TimedOut, self.grace());
             }
             if now >= count_at && self.ending.is_none() {
-                count_at = now + WATCH;
-                self.count();
+                count_at = now + COUNT;
+                self.count(now >= sum_at);
+                if now >= sum_at {
+                    sum_at = now + WATCH;
+                }
             }
             if self.ending.as_ref().is_some_and(|ending| now >= ending.kill_at) {
-                tree::signal(&tree::descendants(rustix::process::getpid()), Signal::KILL);
+                tree::kill_all(rustix::process::getpid());
             }
         }
     }
@@ -186,9 +194,17 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn count(&mut self) {
+    fn count(&mut self, with_sums: bool) {
         let processes = tree::descendants(rustix::process::getpid());
-        if let Some(limit) = tree::over_limit(&processes, &self.specification.limits) {
+        let limits = &self.specification.limits;
+        let over = if processes.len() > limits.processes {
+            Some(format!("{} processes at the same time", limits.processes))
+        } else if with_sums {
+            tree::over_sums(&processes, limits)
+        } else {
+            None
+        };
+        if let Some(limit) = over {
             self.end(End::LimitExceeded(limit), Duration::ZERO);
         }
     }

@@ -8,6 +8,25 @@ use super::protocol::Limits;
 
 /// Every process below `root`, parents first. A process that is just being made may be missing.
 pub(super) fn descendants(root: Pid) -> Vec<Pid> {
+    walk(root, |_| {})
+}
+
+/// Ends every process below `root` at once. Each is stopped before its children are looked for, so that a storm of
+/// processes grows no more while it is counted; whatever came into being meanwhile is found the next time.
+pub(super) fn kill_all(root: Pid) {
+    let stop = |pid| drop_error(rustix::process::kill_process(pid, Signal::STOP));
+    let mut found = walk(root, stop).len();
+    loop {
+        let processes = walk(root, stop);
+        if processes.len() <= found {
+            return signal(&processes, Signal::KILL);
+        }
+        found = processes.len();
+    }
+}
+
+/// Every process below `root`; `visit` sees each before its children are looked for.
+fn walk(root: Pid, visit: impl Fn(Pid)) -> Vec<Pid> {
     let root = root.as_raw_nonzero().get();
     // A kernel may be built without the lists of children.
     let by_parent = if children(root).is_some() {
@@ -24,8 +43,9 @@ pub(super) fn descendants(root: Pid) -> Vec<Pid> {
             .into_iter()
             .chain(by_parent.get(&parent).into_iter().flatten().copied())
         {
-            if seen.insert(child) {
-                found.extend(Pid::from_raw(child));
+            if let (true, Some(pid)) = (seen.insert(child), Pid::from_raw(child)) {
+                visit(pid);
+                found.push(pid);
                 next.push(child);
             }
         }
@@ -72,9 +92,12 @@ fn all_by_parent() -> BTreeMap<i32, Vec<i32>> {
 /// Sends a signal to all; one that is gone by now is nobody's fault.
 pub(super) fn signal(processes: &[Pid], signal: Signal) {
     for pid in processes {
-        let _ = rustix::process::kill_process(*pid, signal);
+        drop_error(rustix::process::kill_process(*pid, signal));
     }
 }
+
+/// A process that is gone by now needs no signal.
+fn drop_error(_: rustix::io::Result<()>) {}
 
 /// What waiting for children gave.
 pub(super) struct Reaped {
@@ -107,11 +130,8 @@ pub(super) fn reap(child: Pid) -> Reaped {
     }
 }
 
-/// Which limit the tree is over, in words.
-pub(super) fn over_limit(processes: &[Pid], limits: &Limits) -> Option<String> {
-    if processes.len() > limits.processes {
-        return Some(format!("{} processes at the same time", limits.processes));
-    }
+/// Which limit of memory or writing the tree is over, in words.
+pub(super) fn over_sums(processes: &[Pid], limits: &Limits) -> Option<String> {
     let memory: u64 = processes.iter().map(|pid| memory_bytes(*pid)).sum();
     if memory > limits.memory_bytes {
         return Some(format!("{} MiB of memory", limits.memory_bytes >> 20));

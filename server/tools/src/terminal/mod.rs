@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::json;
 use talaria_domain::tool::{Arguments, Effect, Parallelism, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use talaria_openapi::events::OutputStream;
 use talaria_openapi::tools::Risk;
 
 use self::folders::Folders;
@@ -35,9 +36,11 @@ const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 /// The file of the scratch folder that tells where the shell was at its end.
 const FOLDER_FILE: &str = ".folder";
 /// Runs the first argument; on the way out, tells where the shell is to the file that is the second one.
-const SCRIPT: &str = r#"__command=$1; __folder_file=$2; set --
-trap '{ pwd -P >"$__folder_file"; } 2>/dev/null' EXIT
-eval "$__command""#;
+/// One line, so that the shell counts the command's lines from 1.
+const SCRIPT: &str = concat!(
+    "__command=$1; __folder_file=$2; set --; ",
+    r#"trap '{ pwd -P >"$__folder_file"; } 2>/dev/null' EXIT; eval "$__command""#
+);
 
 /// The tools of the terminal.
 ///
@@ -219,7 +222,13 @@ async fn follow(mut running: Running, context: &ToolContext) -> (String, Report)
                 running.cancel(GRACE).await;
             }
             piece = running.next() => match piece {
-                Some(piece) => shown.push(&piece.text),
+                Some(piece) => {
+                    let text = talaria_text::sanitize::storable(&piece.text);
+                    shown.push(&text);
+                    if let Some(live) = &context.live {
+                        live.show(OutputStream::Stdout, &text);
+                    }
+                }
                 None => break,
             },
         }
