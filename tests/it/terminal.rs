@@ -1,5 +1,6 @@
 //! Commands of the agent, on a real server.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -75,7 +76,7 @@ async fn a_command_runs_where_the_configuration_trusts_the_agent() {
         "cd sub 2>/dev/null || mkdir sub && cd sub; echo made > file; cat ../sub/file",
     ));
     model.reply(command(
-        "cat file; cat ../../home/token ../../home/master.key; env | grep -c TALARIA",
+        "cat file; cat ../../home/token ../../home/master.key; env | grep -c -e TOKEN -e KEY -e TALARIA_[^S]",
     ));
     let session_id = session(&server.client).await;
     let run = ask(&server.client, session_id, "do it").await;
@@ -230,4 +231,18 @@ async fn inv_i16_a_killed_server_leaves_no_process() {
     watch(&server.client, run.id).await;
     let ended = server.client.get_run(run.id, 0).await.unwrap();
     assert_eq!(ended.status, RunStatus::Completed);
+}
+
+#[tokio::test]
+async fn a_start_ends_what_a_former_server_left_running() {
+    let (mut server, _model) = start_trusting().await;
+    server.kill();
+    let home = server.home().canonicalize().unwrap();
+    let mut left = std::process::Command::new("sleep")
+        .arg("600")
+        .env("TALARIA_SANDBOX", home)
+        .spawn()
+        .unwrap();
+    server.restart().await;
+    assert_eq!(left.wait().unwrap().signal(), Some(9));
 }

@@ -235,6 +235,7 @@ fn tools(home: &Home, denied: &Arc<DeniedPaths>, environment: &BTreeMap<String, 
             tracing::warn!("{kernel}");
         }
         let sandbox = Sandbox::new(None, denied);
+        sandbox.end_leftovers();
         let scratch = home.path.join("scratch");
         let terminal = talaria_tools::terminal::terminal_tools(sandbox, Arc::clone(denied), scratch, environment);
         tools.extend(terminal);

@@ -6,9 +6,10 @@
 //! server is gone, also by `kill -9`. The command has given up its capabilities and the way to new ones, has limits, an
 //! environment that names no secret, and reaches only files that are not out of bounds. [`protocol`] says how they talk.
 //!
-//! **Invariant:** a [`Report`] other than [`End::Lost`] means that no process of the tree is left.
+//! **Invariant:** a [`Report`] other than [`End::Lost`] means that nothing of the tree runs any more.
 
 mod confine;
+mod leftovers;
 mod protocol;
 mod reach;
 mod running;
@@ -39,6 +40,8 @@ const CHILD_ARGUMENT: &str = "--child";
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     program: PathBuf,
+    /// The server's home; its commands are marked with it.
+    home: PathBuf,
     denied: Vec<PathBuf>,
 }
 
@@ -49,7 +52,22 @@ impl Sandbox {
         Self {
             // Also when the file was replaced since by a newer one.
             program: program.unwrap_or_else(|| PathBuf::from("/proc/self/exe")),
+            home: denied.server_home().to_owned(),
             denied: denied.folders().map(PathBuf::from).collect(),
+        }
+    }
+
+    /// Ends what a former server of this home left running, because its supervisors were killed like it. Only for the
+    /// process that holds the home. Blocks for two seconds at most.
+    pub fn end_leftovers(&self) {
+        let (count, are_gone) = leftovers::end(&self.home);
+        if !are_gone {
+            tracing::error!(
+                "processes of a former server can't be ended: look for {} in their environment",
+                leftovers::MARK
+            );
+        } else if count > 0 {
+            tracing::warn!("{count} processes of a former server were ended");
         }
     }
 }
@@ -61,7 +79,7 @@ pub struct Command {
     pub argv: Vec<String>,
     /// The folder that it starts in.
     pub folder: PathBuf,
-    /// Its whole environment.
+    /// Its whole environment, but for the mark of this server.
     pub environment: BTreeMap<String, String>,
     /// Canonical folders that it may write into; elsewhere it may only read. One that is out of bounds as a part of the
     /// server's home is in bounds by being named here.
@@ -102,11 +120,13 @@ impl Command {
             .stdout(Stdio::piped())
             .stderr(stderr)
             .spawn()?;
+        let mut environment = self.environment;
+        environment.insert(leftovers::MARK.to_owned(), sandbox.home.display().to_string());
         let specification = protocol::Specification {
             parent: std::process::id(),
             argv: self.argv,
             folder: self.folder,
-            environment: self.environment,
+            environment,
             denied: sandbox.denied.clone(),
             writable: self.writable,
             limits: self.limits,

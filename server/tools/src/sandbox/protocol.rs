@@ -83,13 +83,15 @@ pub(super) struct Refusal {
     pub(super) reason: String,
 }
 
-/// How a tree of processes ended. No process of it is left.
+/// How a tree of processes ended. No process of it is left, but for those that the kernel holds up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Why it ended.
     pub end: End,
     /// Processes that the command left running and that were ended after it.
     pub left_behind: usize,
+    /// Processes that were killed and are still there, because they wait for a device. They do nothing any more.
+    pub still_alive: usize,
     /// Whether the kernel kept the processes from files that are out of bounds.
     pub is_confined: bool,
 }

@@ -118,6 +118,7 @@ async fn report(wire: &mut UnixStream, unread: &mut Vec<u8>) -> Report {
     let lost = Report {
         end: End::Lost,
         left_behind: 0,
+        still_alive: 0,
         is_confined: false,
     };
     loop {

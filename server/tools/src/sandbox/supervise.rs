@@ -18,6 +18,8 @@ use super::tree;
 const WATCH: Duration = Duration::from_millis(250);
 /// How often its processes are counted: a storm of them doubles in little time.
 const COUNT: Duration = Duration::from_millis(25);
+/// How long killed processes may take to be gone; only a device that doesn't answer holds one up.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// The priority of a supervisor, where it may have one: it must be heard among thousands.
 const NICE: i32 = -20;
 /// How often an ending tree is looked at.
@@ -38,6 +40,7 @@ pub(super) fn run() -> io::Result<()> {
         Err(error) => Report {
             end: End::NotStarted(error.to_string()),
             left_behind: 0,
+            still_alive: 0,
             is_confined: false,
         },
     };
@@ -114,7 +117,7 @@ impl<'a> Supervisor<'a> {
                 self.after_child(status);
             }
             if reaped.is_empty {
-                return self.report();
+                return self.report(0);
             }
             let now = Instant::now();
             if now >= self.deadline {
@@ -127,8 +130,16 @@ impl<'a> Supervisor<'a> {
                     sum_at = now + WATCH;
                 }
             }
-            if self.ending.as_ref().is_some_and(|ending| now >= ending.kill_at) {
-                tree::kill_all(rustix::process::getpid());
+            if let Some(kill_at) = self
+                .ending
+                .as_ref()
+                .map(|ending| ending.kill_at)
+                .filter(|at| now >= *at)
+            {
+                let left = tree::kill_all(rustix::process::getpid());
+                if now > kill_at + PATIENCE {
+                    return self.report(left);
+                }
             }
         }
     }
@@ -229,7 +240,7 @@ impl<'a> Supervisor<'a> {
         });
     }
 
-    fn report(self) -> Report {
+    fn report(self, still_alive: usize) -> Report {
         let (end, left_behind) = match self.ending {
             Some(ending) => (ending.why, ending.left_behind),
             None => (End::Lost, 0),
@@ -237,6 +248,7 @@ impl<'a> Supervisor<'a> {
         Report {
             end,
             left_behind,
+            still_alive,
             is_confined: Kernel::probe().confines_files(),
         }
     }

@@ -12,14 +12,16 @@ pub(super) fn descendants(root: Pid) -> Vec<Pid> {
 }
 
 /// Ends every process below `root` at once. Each is stopped before its children are looked for, so that a storm of
-/// processes grows no more while it is counted; whatever came into being meanwhile is found the next time.
-pub(super) fn kill_all(root: Pid) {
+/// processes grows no more while it is counted; whatever came into being meanwhile is found the next time. Gives
+/// how many there were.
+pub(super) fn kill_all(root: Pid) -> usize {
     let stop = |pid| drop_error(rustix::process::kill_process(pid, Signal::STOP));
     let mut found = walk(root, stop).len();
     loop {
         let processes = walk(root, stop);
         if processes.len() <= found {
-            return signal(&processes, Signal::KILL);
+            signal(&processes, Signal::KILL);
+            return processes.len();
         }
         found = processes.len();
     }

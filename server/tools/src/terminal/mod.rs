@@ -252,6 +252,9 @@ fn notes_of(report: &Report, seconds: usize, notes: &mut Vec<String>) -> bool {
         End::Lost => Some("its supervisor was killed: what became of it is not known".to_owned()),
     };
     notes.extend(note);
+    if report.still_alive > 0 {
+        notes.push("some of its processes wait for a device and will be gone when it answers".to_owned());
+    }
     if report.left_behind > 0 {
         notes.push("what it left running in the background was ended".to_owned());
     }

@@ -115,13 +115,14 @@ async fn a_command_has_its_folder_its_environment_and_two_outputs() {
     assert_eq!(stdout.lines().next(), cage.path("home/ws").to_str());
     assert_eq!(
         names,
-        ["PATH", "PWD", "SHLVL", "_"],
+        ["PATH", "PWD", "SHLVL", "TALARIA_SANDBOX", "_"],
         "nothing of the server's environment"
     );
     assert_eq!(stderr, "wrong\n");
     let expected = Report {
         end: End::Exited(3),
         left_behind: 0,
+        still_alive: 0,
         is_confined: Kernel::probe().confines_files(),
     };
     assert_eq!(report, expected);
@@ -177,6 +178,7 @@ async fn files_out_of_bounds_stay_out_of_reach() {
         "echo x > /etc/talaria-test".to_owned(),
         "echo c > /proc/sysrq-trigger".to_owned(),
         "mknod ./disk b 1 0".to_owned(),
+        "echo x > /dev/ptmx".to_owned(),
         "for disk in /dev/[vsn]d[a-z] /dev/loop0 /dev/mem; do head -c1 $disk && exit 0; done; exit 1".to_owned(),
         format!("kill -0 {me}"),
         "kill -0 $PPID".to_owned(),
@@ -233,7 +235,7 @@ async fn fault_c2_a_command_that_ignores_the_end_is_ended() {
 
 #[tokio::test]
 async fn a_command_has_time_to_end_by_itself() {
-    let cage = cage("trap 'echo bye; exit 0' TERM; echo on; while :; do sleep 0.01; done");
+    let cage = cage("trap 'echo bye; exit 0' TERM; echo on; while :; do :; done");
     let mut running = cage.start().await;
     assert_eq!(first(&mut running).await.text, "on\n");
     running.cancel(PATIENCE).await;
@@ -299,6 +301,26 @@ async fn a_killed_supervisor_takes_its_command_along_and_is_noticed() {
     rustix::process::kill_process(supervisor.unwrap(), rustix::process::Signal::KILL).unwrap();
     assert_eq!(running.wait().await.end, End::Lost);
     until("the command is gone", || alive(&marker) == 0).await;
+}
+
+#[tokio::test]
+async fn what_outlives_its_supervisor_is_ended_at_the_next_start() {
+    let marker = marker();
+    let script = format!("{}; until [ -s up ]; do :; done; echo on", detached(&marker));
+    let cage = cage(&format!("{script}; exec sleep {marker}"));
+    let mut running = cage.start().await;
+    first(&mut running).await;
+    until("three sleep", || alive(&marker) == 3).await;
+    let supervisor = rustix::process::Pid::from_raw(running.supervisor().unwrap().try_into().unwrap());
+    rustix::process::kill_process(supervisor.unwrap(), rustix::process::Signal::KILL).unwrap();
+    assert_eq!(running.wait().await.end, End::Lost);
+    until("two are left", || alive(&marker) == 2).await;
+    // The server of another home has no part in it.
+    let other = DeniedPaths::new(&cage.path("elsewhere"), None);
+    Sandbox::new(Some(PROGRAM.into()), &other).end_leftovers();
+    assert_eq!(alive(&marker), 2);
+    cage.sandbox.end_leftovers();
+    assert_eq!(alive(&marker), 0);
 }
 
 #[tokio::test]
