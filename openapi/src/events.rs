@@ -55,6 +55,19 @@ pub enum NoticeCode {
     OutputLimit,
 }
 
+/// Where a tool wrote output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum OutputStream {
+    /// Standard output, with standard error where a tool doesn't tell them apart.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// What the tool says of its own work.
+    Log,
+}
+
 /// What became of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -307,6 +320,17 @@ event_bodies! {
         /// Calls with the same number run at the same time; `null` for a call that runs alone.
         parallel_group: Option<u32>,
     };
+    /// A tool that still works wrote something. What comes too fast is left out: the result counts.
+    ToolOutputDelta = "tool.output.delta" {
+        /// The call.
+        tool_call_id: String,
+        /// Where it was written.
+        stream: OutputStream,
+        /// Where in this output of the call, in bytes of UTF-8; what was left out counts, too.
+        offset: u64,
+        /// The text, as it was written.
+        text: String,
+    };
     /// A tool is done; its message follows as `message.completed`.
     ToolCompleted = "tool.completed" {
         /// The call.
@@ -345,7 +369,10 @@ impl EventBody {
     pub fn is_delta(&self) -> bool {
         matches!(
             self,
-            Self::TextDelta { .. } | Self::ReasoningDelta { .. } | Self::ToolCallDelta { .. }
+            Self::TextDelta { .. }
+                | Self::ReasoningDelta { .. }
+                | Self::ToolCallDelta { .. }
+                | Self::ToolOutputDelta { .. }
         )
     }
 }

@@ -15,6 +15,8 @@ mod interactions;
 mod runs;
 mod starting;
 mod stream;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod tidy;
 
 use std::time::Duration;

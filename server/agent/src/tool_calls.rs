@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
+use talaria_domain::live::{LivePiece, LiveReader};
 use talaria_domain::model::ModelCall;
 use talaria_domain::tool::{Arguments, Effect, Parallelism, Tool, ToolContext, ToolError, ToolOutput};
 use talaria_openapi::events::{EventBody, ToolStatus};
@@ -23,6 +24,9 @@ use crate::turn::Turn;
 const WORKERS: usize = 8;
 /// How long a tool has to stop after a cancel before it is abandoned.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// Most output in one event, in bytes: a frame stays small, also when every byte has to be escaped.
+const OUTPUT_EVENT_BYTES: usize = 8 * 1024;
 
 const CANCELLED: &str = "[cancelled by the user: the call was stopped; what it had done by then stays done]";
 const NOT_STARTED: &str = "[cancelled by the user: the call was not started]";
@@ -142,6 +146,7 @@ fn context(turn: &Turn) -> ToolContext {
         run_id: turn.active.run.id,
         workspace: turn.workspace(),
         cancel: turn.cancel.clone(),
+        live: None,
     }
 }
 
@@ -212,17 +217,35 @@ async fn run_segment(turn: &mut Turn, context: &ToolContext, group: usize, segme
         .collect();
     turn.record(started).await?;
     let mut waiting = segment.into_iter();
-    let mut running: FuturesUnordered<_> = waiting
-        .by_ref()
-        .take(WORKERS)
-        .map(|ready| work(ready, context.clone()))
-        .collect();
-    while let Some(done) = running.next().await {
+    let mut live = std::mem::take(&mut turn.live);
+    let begin = |ready: Ready, live: &LiveReader| {
+        let live = Some(live.writer(&ready.call.id));
+        work(
+            ready,
+            ToolContext {
+                live,
+                ..context.clone()
+            },
+        )
+    };
+    let first = waiting.by_ref().take(WORKERS).map(|ready| begin(ready, &live));
+    let mut running: FuturesUnordered<_> = first.collect();
+    loop {
+        let done = tokio::select! {
+            done = running.next() => done,
+            pieces = live.next() => {
+                show(turn, pieces).await?;
+                continue;
+            }
+        };
+        let Some(done) = done else { break };
+        show(turn, live.take()).await?;
         finish(turn, done).await?;
         if !turn.cancel.is_cancelled() {
-            running.extend(waiting.next().map(|ready| work(ready, context.clone())));
+            running.extend(waiting.next().map(|ready| begin(ready, &live)));
         }
     }
+    turn.live = live;
     // Announced, but stopped before a worker was free.
     for ready in waiting {
         finish(turn, done(ready.call, ToolStatus::Cancelled, NOT_STARTED.to_owned())).await?;
@@ -284,6 +307,29 @@ async fn work(ready: Ready, context: ToolContext) -> Done {
         took: begun.elapsed(),
         edited: ready.is_edited.then_some(ready.arguments),
     }
+}
+
+/// What tools that still work have written.
+async fn show(turn: &mut Turn, pieces: Vec<LivePiece>) -> Result<()> {
+    let events: Vec<Step> = pieces.iter().flat_map(output_events).map(Step::Event).collect();
+    if events.is_empty() {
+        return Ok(());
+    }
+    turn.record(events).await.map(drop)
+}
+
+fn output_events(piece: &LivePiece) -> impl Iterator<Item = EventBody> {
+    let mut offset = piece.offset;
+    talaria_text::cut::utf8_pieces(&piece.text, OUTPUT_EVENT_BYTES).map(move |text| {
+        let begins_at = offset;
+        offset += text.len() as u64;
+        EventBody::ToolOutputDelta {
+            tool_call_id: piece.call_id.to_string(),
+            stream: piece.stream,
+            offset: begins_at,
+            text: talaria_text::sanitize::storable(text).into_owned(),
+        }
+    })
 }
 
 async fn finish(turn: &mut Turn, done: Done) -> Result<()> {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use talaria_domain::clock::SharedClock;
+use talaria_domain::live::LiveReader;
 use talaria_domain::model::{ModelRequest, ModelTool};
 use talaria_domain::tool::ToolSet;
 use talaria_openapi::events::{EventBody, NoticeCode};
@@ -41,6 +42,8 @@ pub(crate) struct Turn {
     /// How long a person has to answer.
     pub(crate) approval_timeout_millis: i64,
     pub(crate) progress: Progress,
+    /// What tools show while they work.
+    pub(crate) live: LiveReader,
 }
 
 /// How far the run has come in this attempt.
@@ -93,6 +96,7 @@ impl Turn {
             drain,
             transcript: Vec::new(),
             progress: Progress::default(),
+            live: LiveReader::default(),
         }
     }
 
@@ -258,9 +262,10 @@ impl Turn {
         u32::try_from(answers.count()).unwrap_or(u32::MAX)
     }
 
-    /// Who must agree before a tool acts: what the request asked for, which is never looser than the configuration.
+    /// Who must agree before a tool acts. A request was accepted under a configuration that may be tighter now.
     pub(crate) fn approval_policy(&self) -> ApprovalPolicy {
-        self.active.options.approval_policy.unwrap_or(self.configured_policy)
+        let asked = self.active.options.approval_policy.unwrap_or(self.configured_policy);
+        asked.min(self.configured_policy)
     }
 
     /// The tools, shared with the calls of a segment.

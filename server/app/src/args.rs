@@ -60,6 +60,14 @@ pub(crate) enum Command {
     },
     /// Print the version.
     Version,
+    /// Supervise a command of the agent. The server calls this; people have no use for it.
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    SandboxExec {
+        /// Become the command instead of supervising it.
+        #[arg(long)]
+        child: bool,
+    },
 }
 
 #[derive(Debug, Clone, Subcommand)]

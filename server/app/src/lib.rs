@@ -8,6 +8,8 @@ pub mod config;
 mod home;
 mod metrics;
 mod model_choice;
+#[cfg(target_os = "linux")]
+mod sandbox_exec;
 mod sealing;
 mod serve;
 mod signing_key;
@@ -47,6 +49,8 @@ pub fn main() -> ExitCode {
             &format!("talaria-server {}", env!("CARGO_PKG_VERSION")),
             ExitCode::SUCCESS,
         ),
+        #[cfg(target_os = "linux")]
+        Command::SandboxExec { child } => sandbox_exec::run(child),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Puts the server together, and takes it apart in order. The only file that names concrete tools.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,7 +125,7 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
         store: store.clone(),
         clock: Arc::clone(&clock),
         resolve_model,
-        tools: ToolSet::new(talaria_tools::builtin_tools(Arc::clone(&denied))),
+        tools: tools(&home, &denied, &loaded.environment),
         max_active_runs: loaded.config.server.max_active_runs,
         approval_policy: loaded.config.agent.approval_policy,
         approval_timeout: Duration::from_secs(loaded.config.agent.approval_timeout),
@@ -236,6 +237,27 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartErr
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let bound = listener.local_addr().map_err(failed)?;
     Ok((listener, bound))
+}
+
+/// The tools of this server.
+fn tools(home: &Home, denied: &Arc<DeniedPaths>, environment: &BTreeMap<String, String>) -> ToolSet {
+    let mut tools = talaria_tools::builtin_tools(Arc::clone(denied));
+    #[cfg(target_os = "linux")]
+    {
+        use talaria_tools::sandbox::{Kernel, Sandbox};
+        let kernel = Kernel::probe();
+        if kernel.confines_files() {
+            tracing::info!("{kernel}");
+        } else {
+            tracing::warn!("{kernel}");
+        }
+        let sandbox = Sandbox::new(None, denied);
+        sandbox.end_leftovers();
+        let scratch = home.path.join("scratch");
+        let terminal = talaria_tools::terminal::terminal_tools(sandbox, Arc::clone(denied), scratch, environment);
+        tools.extend(terminal);
+    }
+    ToolSet::new(tools)
 }
 
 /// Begins to measure. A server that can't still serves, and says so at `/metrics`.

@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod clock;
+pub mod live;
 pub mod metrics;
 pub mod model;
 pub mod principal;

@@ -10,6 +10,8 @@ use talaria_openapi::interactions::Question;
 use talaria_openapi::tools::Risk;
 use tokio_util::sync::CancellationToken;
 
+use crate::live::LiveWriter;
+
 /// Arguments of a call: always an object.
 pub type Arguments = Map<String, Value>;
 
@@ -65,6 +67,8 @@ pub struct ToolContext {
     pub workspace: Arc<Path>,
     /// Cancelled when the run is told to stop: end soon, keep what is consistent.
     pub cancel: CancellationToken,
+    /// Where to show output while the call works; `None` where nobody can see it.
+    pub live: Option<LiveWriter>,
 }
 
 /// What a call answers.

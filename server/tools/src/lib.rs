@@ -7,6 +7,10 @@ mod arguments;
 mod clarify;
 mod files;
 pub mod paths;
+#[cfg(target_os = "linux")]
+pub mod sandbox;
+#[cfg(target_os = "linux")]
+pub mod terminal;
 mod todo;
 
 use std::sync::Arc;

@@ -64,6 +64,18 @@ impl DeniedPaths {
         (is_in_home && !is_own) || self.is_credential(path) || is_kernels(path)
     }
 
+    /// The server's home.
+    #[must_use]
+    pub fn server_home(&self) -> &Path {
+        &self.server_home
+    }
+
+    /// All folders and files of it, canonical; those that don't exist too.
+    pub fn folders(&self) -> impl Iterator<Item = &Path> {
+        let credentials = self.credentials.iter().map(PathBuf::as_path);
+        std::iter::once(self.server_home.as_path()).chain(credentials)
+    }
+
     fn is_credential(&self, path: &Path) -> bool {
         self.credentials.iter().any(|denied| path.starts_with(denied))
     }

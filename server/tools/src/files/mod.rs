@@ -41,7 +41,7 @@ fn open_any_size(path: &Path) -> std::io::Result<std::fs::File> {
 }
 
 /// A regular file of bearable size.
-fn open(path: &Path) -> std::io::Result<std::fs::File> {
+pub(crate) fn open(path: &Path) -> std::io::Result<std::fs::File> {
     let file = open_any_size(path)?;
     let bytes = file.metadata()?.len();
     if bytes > MAX_FILE_BYTES {

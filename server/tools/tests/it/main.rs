@@ -9,7 +9,11 @@ mod arguments;
 mod files;
 mod patch;
 mod paths;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod search;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod todo;
 
 use std::path::Path;
@@ -52,6 +56,7 @@ fn context(workspace: &Path) -> ToolContext {
         run_id: RunId::new(),
         workspace: workspace.into(),
         cancel: CancellationToken::new(),
+        live: None,
     }
 }
 
