@@ -70,8 +70,8 @@ impl Running {
                 text = self.stdout.read(), if self.stdout.is_open() => (Stream::Stdout, text),
                 text = self.stderr.read(), if self.stderr.is_open() => (Stream::Stderr, text),
                 report = report(&mut self.wire, &mut self.unread), if is_open && self.report.is_none() => {
-                    if report.end == End::Lost {
-                        // Nobody is there to end the tree, which may hold the pipes open for ever.
+                    if report.end == End::Lost || report.still_alive > 0 {
+                        // What is left of the tree may hold the pipes open for ever.
                         self.stdout.close();
                         self.stderr.close();
                     }

@@ -22,6 +22,8 @@ const COUNT: Duration = Duration::from_millis(25);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The priority of a supervisor, where it may have one: it must be heard among thousands.
 const NICE: i32 = -20;
+/// How long what a command has started may go on after it: a filter at its end may still have something to write.
+const LINGER: Duration = Duration::from_millis(250);
 /// How often an ending tree is looked at.
 const ENDING: Duration = Duration::from_millis(10);
 
@@ -90,6 +92,8 @@ struct Supervisor<'a> {
 
 struct Ending {
     why: End,
+    /// When the tree is told to end; `None` when it has been.
+    term_at: Option<Instant>,
     kill_at: Instant,
     left_behind: usize,
 }
@@ -130,16 +134,8 @@ impl<'a> Supervisor<'a> {
                     sum_at = now + WATCH;
                 }
             }
-            if let Some(kill_at) = self
-                .ending
-                .as_ref()
-                .map(|ending| ending.kill_at)
-                .filter(|at| now >= *at)
-            {
-                let left = tree::kill_all(rustix::process::getpid());
-                if now > kill_at + PATIENCE {
-                    return self.report(left);
-                }
+            if let Some(still_alive) = self.proceed(now) {
+                return self.report(still_alive);
             }
         }
     }
@@ -198,10 +194,13 @@ impl<'a> Supervisor<'a> {
             (None, None) => End::Lost,
         };
         if self.ending.is_none() {
-            self.end(why, self.grace());
-            if let Some(ending) = &mut self.ending {
-                ending.left_behind = tree::descendants(rustix::process::getpid()).len();
-            }
+            let term_at = Instant::now() + LINGER;
+            self.ending = Some(Ending {
+                why,
+                term_at: Some(term_at),
+                kill_at: term_at + self.grace(),
+                left_behind: 0,
+            });
         }
     }
 
@@ -222,22 +221,37 @@ impl<'a> Supervisor<'a> {
 
     /// Begins to end the tree. The first reason stays; a shorter time is taken over.
     fn end(&mut self, why: End, grace: Duration) {
-        let kill_at = Instant::now() + grace;
-        if let Some(ending) = &mut self.ending {
-            ending.kill_at = ending.kill_at.min(kill_at);
-            return;
+        let now = Instant::now();
+        let ending = self.ending.get_or_insert(Ending {
+            why,
+            term_at: Some(now),
+            kill_at: now + grace,
+            left_behind: 0,
+        });
+        ending.term_at = ending.term_at.map(|at| at.min(now));
+        ending.kill_at = ending.kill_at.min(now + grace);
+    }
+
+    /// Tells the tree to end, or ends it, when it is time to. Gives how many processes are left when nothing more can be
+    /// done.
+    fn proceed(&mut self, now: Instant) -> Option<usize> {
+        let ending = self.ending.as_mut()?;
+        let supervisor = rustix::process::getpid();
+        if now >= ending.kill_at {
+            let left = tree::kill_all(supervisor);
+            return (now > ending.kill_at + PATIENCE).then_some(left);
         }
-        if !grace.is_zero() {
-            let processes = tree::descendants(rustix::process::getpid());
+        if ending.term_at.is_some_and(|at| now >= at) {
+            ending.term_at = None;
+            let processes = tree::descendants(supervisor);
+            if matches!(ending.why, End::Exited(_) | End::Signalled(_)) {
+                ending.left_behind = processes.len();
+            }
             tree::signal(&processes, Signal::TERM);
             // One that is stopped hears it only when it goes on.
             tree::signal(&processes, Signal::CONT);
         }
-        self.ending = Some(Ending {
-            why,
-            kill_at,
-            left_behind: 0,
-        });
+        None
     }
 
     fn report(self, still_alive: usize) -> Report {

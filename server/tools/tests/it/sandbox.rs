@@ -175,8 +175,8 @@ async fn files_out_of_bounds_stay_out_of_reach() {
         format!("mkdir {user}/.aws"),
         format!("rm {user}/notes"),
         format!("touch {home}/new"),
-        "echo x > /etc/talaria-test".to_owned(),
-        "echo c > /proc/sysrq-trigger".to_owned(),
+        "echo x > /var/tmp/talaria-test".to_owned(),
+        "echo h > /proc/sysrq-trigger".to_owned(),
         "mknod ./disk b 1 0".to_owned(),
         "echo x > /dev/ptmx".to_owned(),
         "for disk in /dev/[vsn]d[a-z] /dev/loop0 /dev/mem; do head -c1 $disk && exit 0; done; exit 1".to_owned(),
@@ -271,6 +271,13 @@ async fn what_a_command_leaves_running_is_ended_with_it() {
     assert_eq!((stdout.as_str(), &report.end), ("done\n", &End::Exited(0)), "{stderr}");
     assert!(report.left_behind > 0, "{report:?}");
     assert_eq!(alive(&marker), 0);
+}
+
+#[tokio::test]
+async fn what_ends_by_itself_just_after_its_command_is_not_disturbed() {
+    let cage = cage("echo x > >(trap 'echo disturbed' TERM; sleep 0.02; cat; echo y)");
+    let (stdout, stderr, report) = cage.run().await;
+    assert_eq!((stdout.as_str(), report.left_behind), ("x\ny\n", 0), "{stderr}");
 }
 
 #[tokio::test]
