@@ -10,6 +10,8 @@ use super::work;
 
 /// Longest word that is judged as one, in bytes: a longer one is judged in parts. Also the most that a stream holds back.
 pub(super) const MAX_WORD: usize = 8 * 1024;
+/// Longest run of numbers in an escape of a terminal.
+const MAX_COLOUR: usize = 16;
 /// Longest unfinished word of which a part may go out early.
 const MAX_EARLY: usize = 128;
 
@@ -120,6 +122,7 @@ impl Machine {
 fn separator_length(bytes: &[u8], at: usize, is_last: bool) -> Option<usize> {
     match bytes.get(at) {
         Some(b'\\') => {}
+        Some(0x1b) => return colour_length(bytes, at, is_last),
         Some(0xF0..) => return Some(4),
         Some(0xE0..) => return Some(3),
         Some(0xC0..) => return Some(2),
@@ -139,6 +142,24 @@ fn separator_length(bytes: &[u8], at: usize, is_last: bool) -> Option<usize> {
             }
         }
         Some(_) => Some(1),
+    }
+}
+
+/// `ESC [ 3 1 m` and its like: its last letter isn't the beginning of a word.
+fn colour_length(bytes: &[u8], at: usize, is_last: bool) -> Option<usize> {
+    let rest = bytes.get(at + 1..).unwrap_or_default();
+    let Some((first, parameters)) = rest.split_first() else {
+        return is_last.then_some(1);
+    };
+    if *first != b'[' {
+        return Some(1);
+    }
+    let is_parameter = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b';' | b'?');
+    let length = parameters.iter().take(MAX_COLOUR).take_while(is_parameter).count();
+    match parameters.get(length) {
+        Some(last) if last.is_ascii_alphabetic() => Some(length + 3),
+        None if length < MAX_COLOUR && !is_last => None,
+        _ => Some(1),
     }
 }
 

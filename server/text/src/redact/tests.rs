@@ -91,6 +91,14 @@ fn keys_without_a_vendor_s_prefix_are_found_by_their_form() {
 }
 
 #[test]
+fn colours_of_a_terminal_hide_no_key() {
+    let key = key(&VENDORS[0], "tlr_", 3);
+    let text = format!("\u{1b}[3mtoken\u{1b}[0m\u{1b}[2m=\u{1b}[0m{key}\u{1b}[0m");
+    let expected = text.replace(&key, "[redacted:talaria]");
+    assert_eq!(redact(&text), expected);
+}
+
+#[test]
 fn secret_names_make_random_values_secret() {
     let value = body(Alphabet::Alnum, 24, 7);
     let hex = body(Alphabet::Hex, 64, 8);
@@ -311,6 +319,8 @@ fn surroundings() -> impl Strategy<Value = String> {
             "AKIA",
             "own secret value",
             "own secret",
+            "\u{1b}[0",
+            "\u{1b}[31m",
             "[redacted:token]",
             "\\u0022",
             "bot12345678:",
