@@ -16,6 +16,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use secrecy::ExposeSecret as _;
 use talaria_domain::Secret;
 use talaria_domain::model::{ModelClient, ModelError, ModelEvent, ModelRequest, ModelStream};
+use talaria_text::redact::Redactor;
 
 use crate::error::{Error, Kind};
 use crate::http_client;
@@ -116,12 +117,10 @@ impl Asked {
         }
     }
 
-    /// What a provider says, short, in one line, and without the key.
+    /// What a provider says, short, in one line, and without secrets (I11).
     fn shown(&self, text: &str) -> String {
-        let text = match &self.config.api_key {
-            Some(key) if !key.expose_secret().is_empty() => text.replace(key.expose_secret(), "[redacted]"),
-            _ => text.to_owned(),
-        };
+        let key = self.config.api_key.as_ref().map(|key| key.expose_secret());
+        let text = Redactor::new(key).redact(text);
         text.split_whitespace()
             .collect::<Vec<_>>()
             .join(" ")

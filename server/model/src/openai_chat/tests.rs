@@ -394,7 +394,7 @@ async fn refusals_are_classified_and_hold_no_key() {
     let error = outcome(&client).await.unwrap_err();
     assert_eq!((error.reason, error.provider_status), (FailureReason::Auth, Some(401)));
     assert!(
-        error.message.contains("[redacted]") && !error.message.contains("very-secret"),
+        error.message.contains("[redacted:own-secret]") && !error.message.contains("very-secret"),
         "{}",
         error.message
     );
