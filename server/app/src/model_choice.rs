@@ -73,6 +73,19 @@ pub(crate) async fn choose(loaded: &Loaded) -> (Models, ModelInfo) {
     (Models::new(clients), info("demo/demo".to_owned(), "built-in demo"))
 }
 
+/// Every provider's key that this server may come to know.
+pub(crate) fn keys(loaded: &Loaded) -> impl Iterator<Item = &str> {
+    let configured = loaded
+        .config
+        .providers
+        .values()
+        .filter_map(|provider| provider.api_key.as_deref());
+    let environment = KEYS
+        .iter()
+        .filter_map(|(variable, ..)| loaded.environment.get(*variable));
+    configured.chain(environment.map(String::as_str))
+}
+
 fn info(name: String, chosen_by: &str) -> ModelInfo {
     ModelInfo {
         name,
