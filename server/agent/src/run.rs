@@ -16,6 +16,7 @@ use talaria_domain::tool::ToolSet;
 use talaria_openapi::ids::RunId;
 use talaria_openapi::runs::{CancelMode, Run};
 use talaria_store::{ActiveRun, CutRun, NewRun, Started, Store};
+use talaria_text::redact::Redactor;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -42,6 +43,8 @@ pub struct Settings {
     pub resolve_model: ResolveModel,
     /// The tools.
     pub tools: ToolSet,
+    /// Takes secrets out of what models say and tools give (I11).
+    pub redactor: Arc<Redactor>,
     /// How many runs work at the same time.
     pub max_active_runs: usize,
 }
@@ -199,7 +202,13 @@ impl Runs {
 
     fn turn(&self, active: Box<ActiveRun>, cancel: CancellationToken) -> Turn {
         let settings = self.shared.settings.clone();
-        let parts = (settings.store, settings.clock, settings.resolve_model, settings.tools);
+        let parts = (
+            settings.store,
+            settings.clock,
+            settings.resolve_model,
+            settings.tools,
+            settings.redactor,
+        );
         Turn::new(parts, active, cancel, self.shared.drain.clone())
     }
 

@@ -154,7 +154,7 @@ async fn run_segment(turn: &mut Turn, context: &ToolContext, group: usize, segme
     let parallel_group = (segment.len() > 1).then(|| u32::try_from(group).unwrap_or(u32::MAX));
     let started = segment
         .iter()
-        .flat_map(|ready| start_steps(ready, parallel_group))
+        .flat_map(|ready| start_steps(turn, ready, parallel_group))
         .collect();
     turn.record(started).await?;
     let mut waiting = segment.into_iter();
@@ -186,13 +186,14 @@ async fn run_segment(turn: &mut Turn, context: &ToolContext, group: usize, segme
     Ok(())
 }
 
-fn start_steps(ready: &Ready, parallel_group: Option<u32>) -> [Step; 2] {
+fn start_steps(turn: &Turn, ready: &Ready, parallel_group: Option<u32>) -> [Step; 2] {
     let (call_id, name) = (ready.call.id.clone(), ready.tool.spec().name.to_owned());
     let event = EventBody::ToolStarted {
         tool_call_id: call_id.clone(),
         name: name.clone(),
+        // As the model said them and the tool gets them: the history must tell the model the same (I5, I6).
         arguments: ready.arguments.clone(),
-        preview: ready.tool.preview(&ready.arguments),
+        preview: turn.redactor.redact(&ready.tool.preview(&ready.arguments)).into_owned(),
         parallel_group,
     };
     let is_read_only = ready.tool.spec().effect == Effect::ReadOnly;

@@ -12,6 +12,7 @@ use talaria_openapi::events::{EventBody, NoticeCode};
 use talaria_openapi::messages::{Message, Role};
 use talaria_openapi::runs::{RunErrorCode, RunOutput};
 use talaria_store::{ActiveRun, Step, Store};
+use talaria_text::redact::Redactor;
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Speaker, listen};
@@ -28,6 +29,8 @@ pub(crate) struct Turn {
     pub(crate) clock: SharedClock,
     pub(crate) resolve_model: ResolveModel,
     pub(crate) tools: ToolSet,
+    /// Takes secrets out of what is stored (I11).
+    pub(crate) redactor: Arc<Redactor>,
     pub(crate) active: Box<ActiveRun>,
     /// A person wants the run to stop.
     pub(crate) cancel: CancellationToken,
@@ -72,17 +75,18 @@ pub(crate) type StoreResult<T> = talaria_store::Result<T>;
 
 impl Turn {
     pub(crate) fn new(
-        parts: (Store, SharedClock, ResolveModel, ToolSet),
+        parts: (Store, SharedClock, ResolveModel, ToolSet, Arc<Redactor>),
         active: Box<ActiveRun>,
         cancel: CancellationToken,
         drain: CancellationToken,
     ) -> Self {
-        let (store, clock, resolve_model, tools) = parts;
+        let (store, clock, resolve_model, tools, redactor) = parts;
         Self {
             store,
             clock,
             resolve_model,
             tools,
+            redactor,
             active,
             cancel,
             drain,
@@ -137,6 +141,7 @@ impl Turn {
         };
         let speaker = Speaker {
             store: &self.store,
+            redactor: &self.redactor,
             run_id: self.active.run.id,
             session_id: self.active.session.id,
             fence: self.active.fence,

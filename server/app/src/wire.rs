@@ -128,6 +128,7 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
         clock: Arc::clone(&clock),
         resolve_model,
         tools: ToolSet::new(talaria_tools::builtin_tools(Arc::clone(&denied))),
+        redactor,
         max_active_runs: loaded.config.server.max_active_runs,
     };
     let runs = Runs::new(settings, TaskScope::new());
