@@ -11,6 +11,7 @@ mod disk;
 mod files;
 mod foreign;
 mod runs;
+mod secrets;
 mod starting;
 mod stream;
 mod tidy;
