@@ -13,6 +13,7 @@ mod files;
 mod foreign;
 mod interactions;
 mod runs;
+mod secrets;
 mod starting;
 mod stream;
 #[cfg(target_os = "linux")]

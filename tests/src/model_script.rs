@@ -17,6 +17,31 @@ use tokio::net::TcpListener;
 pub struct Reply {
     chunks: Vec<Value>,
     delay: Duration,
+    /// A status and a body, instead of an answer.
+    refusal: Option<(u16, String)>,
+}
+
+/// Refuses, with this status and body.
+pub fn refusal(status: u16, body: &str) -> Reply {
+    Reply {
+        chunks: Vec::new(),
+        delay: Duration::ZERO,
+        refusal: Some((status, body.to_owned())),
+    }
+}
+
+/// Thinks and then speaks, each in exactly these pieces.
+pub fn pieces(thoughts: &[&str], words: &[&str]) -> Reply {
+    let thoughts = thoughts
+        .iter()
+        .map(|piece| json!({"delta": {"reasoning_content": piece}}));
+    let words = words.iter().map(|piece| json!({"delta": {"content": piece}}));
+    let end = json!({"delta": {}, "finish_reason": "stop"});
+    Reply {
+        chunks: thoughts.chain(words).chain([end]).collect(),
+        delay: Duration::ZERO,
+        refusal: None,
+    }
 }
 
 /// Answers with text, word by word.
@@ -28,6 +53,7 @@ pub fn text(text: &str) -> Reply {
     Reply {
         chunks,
         delay: Duration::ZERO,
+        refusal: None,
     }
 }
 
@@ -42,6 +68,7 @@ pub fn calls(calls: &[(&str, &str, Value)]) -> Reply {
     Reply {
         chunks,
         delay: Duration::ZERO,
+        refusal: None,
     }
 }
 
@@ -108,6 +135,9 @@ async fn answer(State(shared): State<Arc<Mutex<Shared>>>, body: String) -> Respo
         shared.requests.push(request);
         shared.replies.pop_front().unwrap_or_else(|| text("done"))
     };
+    if let Some((status, body)) = reply.refusal {
+        return Response::builder().status(status).body(Body::from(body)).unwrap();
+    }
     let delay = reply.delay;
     let chunks = reply
         .chunks

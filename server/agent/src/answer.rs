@@ -4,6 +4,7 @@
 //! disk makes larger deltas, not a longer queue.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::StreamExt as _;
@@ -16,6 +17,7 @@ use talaria_openapi::ids::{MessageId, RunId, SessionId};
 use talaria_openapi::messages::{FinishReason, Message, MessageStatus, Part, Role, Usage};
 use talaria_openapi::time::Timestamp;
 use talaria_store::{Step, Store};
+use talaria_text::redact::{Redactor, StreamRedactor};
 use tokio_util::sync::CancellationToken;
 
 use crate::message;
@@ -28,6 +30,7 @@ const MAX_DELTA_BYTES: usize = MAX_EVENT_STRING_BYTES / 2;
 /// Who speaks, and where it is written.
 pub(crate) struct Speaker<'a> {
     pub(crate) store: &'a Store,
+    pub(crate) redactor: &'a Arc<Redactor>,
     pub(crate) run_id: RunId,
     pub(crate) session_id: SessionId,
     pub(crate) fence: i64,
@@ -70,6 +73,8 @@ enum Kind {
 struct OpenPart {
     kind: Kind,
     text: String,
+    /// Holds back what may become a secret (I11). Arguments of calls have none: the tool must get what was said.
+    redactor: Option<StreamRedactor>,
 }
 
 /// Text of a part that no commit has taken yet.
@@ -195,8 +200,23 @@ impl<'a> Listener<'a> {
     }
 
     fn open(&mut self, kind: Kind) {
+        self.finish_words();
+        let is_call = matches!(kind, Kind::Call { .. });
+        let redactor = (!is_call).then(|| StreamRedactor::new(Arc::clone(self.speaker.redactor)));
         let text = String::new();
-        self.parts.push(OpenPart { kind, text });
+        self.parts.push(OpenPart { kind, text, redactor });
+    }
+
+    /// Lets go what the last part still holds back: nothing follows in it.
+    fn finish_words(&mut self) {
+        let Some(part) = self.parts.len().checked_sub(1) else {
+            return;
+        };
+        let Some(open) = self.parts.get_mut(part) else { return };
+        let rest = open.redactor.take().map(|mut redactor| redactor.finish());
+        if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+            self.add(part, &rest);
+        }
     }
 
     /// Words go on in the last part when it is of their kind.
@@ -211,15 +231,26 @@ impl<'a> Listener<'a> {
     fn take_text(&mut self, part: usize, more: &str) {
         let Some(open) = self.parts.get_mut(part) else { return };
         let more = talaria_text::sanitize::storable(more);
+        let Some(redactor) = &mut open.redactor else {
+            return self.add(part, &more);
+        };
+        let sure = redactor.push(&more);
+        if !sure.is_empty() {
+            self.add(part, &sure);
+        }
+    }
+
+    fn add(&mut self, part: usize, more: &str) {
+        let Some(open) = self.parts.get_mut(part) else { return };
         let offset = open.text.len() as u64;
-        open.text.push_str(&more);
+        open.text.push_str(more);
         self.pending_bytes += more.len();
         match self.pending.last_mut() {
-            Some(pending) if pending.part == part => pending.text.push_str(&more),
+            Some(pending) if pending.part == part => pending.text.push_str(more),
             _ => self.pending.push(Pending {
                 part,
                 offset,
-                text: more.into_owned(),
+                text: more.to_owned(),
             }),
         }
     }
@@ -275,6 +306,7 @@ impl<'a> Listener<'a> {
     }
 
     async fn finish(mut self, ended: Ended) -> talaria_store::Result<Answer> {
+        self.finish_words();
         while self.commit.is_some() || !self.pending.is_empty() {
             self.flush();
             if let Some(commit) = self.commit.take() {

@@ -11,6 +11,7 @@ mod approvals;
 mod ending;
 mod error;
 mod history;
+mod live_output;
 mod message;
 mod outcome;
 pub mod prompt;

@@ -30,8 +30,10 @@ pub(crate) async fn result(
     status: ToolStatus,
     took: Duration,
 ) -> ToolResult {
-    let file = keep_whole(turn, call, text).await;
-    let mut message = result_message(turn, call, text, status, took);
+    // Before the cut, which could leave half a secret.
+    let text = turn.redactor.redact(text);
+    let file = keep_whole(turn, call, &text).await;
+    let mut message = result_message(turn, call, &text, status, took);
     if let (
         Some(file),
         Some(Part::ToolResult {

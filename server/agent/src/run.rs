@@ -19,6 +19,7 @@ use talaria_openapi::interactions::Resolution;
 use talaria_openapi::messages::Part;
 use talaria_openapi::runs::{ApprovalPolicy, CancelMode, Run};
 use talaria_store::{ActiveRun, CutRun, NewRun, Resolved, Started, Store};
+use talaria_text::redact::Redactor;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub resolve_model: ResolveModel,
     /// The tools.
     pub tools: ToolSet,
+    /// Takes secrets out of what models say and tools give (I11).
+    pub redactor: Arc<Redactor>,
     /// How many runs work at the same time.
     pub max_active_runs: usize,
     /// Who must agree before a tool acts.

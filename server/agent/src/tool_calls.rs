@@ -25,9 +25,6 @@ const WORKERS: usize = 8;
 /// How long a tool has to stop after a cancel before it is abandoned.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Most output in one event, in bytes: a frame stays small, also when every byte has to be escaped.
-const OUTPUT_EVENT_BYTES: usize = 8 * 1024;
-
 const CANCELLED: &str = "[cancelled by the user: the call was stopped; what it had done by then stays done]";
 const NOT_STARTED: &str = "[cancelled by the user: the call was not started]";
 
@@ -213,7 +210,7 @@ async fn run_segment(turn: &mut Turn, context: &ToolContext, group: usize, segme
     let parallel_group = (segment.len() > 1).then(|| u32::try_from(group).unwrap_or(u32::MAX));
     let started = segment
         .iter()
-        .flat_map(|ready| start_steps(ready, parallel_group))
+        .flat_map(|ready| start_steps(turn, ready, parallel_group))
         .collect();
     turn.record(started).await?;
     let mut waiting = segment.into_iter();
@@ -253,13 +250,14 @@ async fn run_segment(turn: &mut Turn, context: &ToolContext, group: usize, segme
     Ok(())
 }
 
-fn start_steps(ready: &Ready, parallel_group: Option<u32>) -> [Step; 2] {
+fn start_steps(turn: &Turn, ready: &Ready, parallel_group: Option<u32>) -> [Step; 2] {
     let (call_id, name) = (ready.call.id.clone(), ready.tool.spec().name.to_owned());
     let event = EventBody::ToolStarted {
         tool_call_id: call_id.clone(),
         name: name.clone(),
+        // As the model said them and the tool gets them: the history must tell the model the same (I5, I6).
         arguments: ready.arguments.clone(),
-        preview: ready.tool.preview(&ready.arguments),
+        preview: turn.redactor.redact(&ready.tool.preview(&ready.arguments)).into_owned(),
         parallel_group,
     };
     let is_read_only = ready.tool.spec().effect == Effect::ReadOnly;
@@ -311,29 +309,23 @@ async fn work(ready: Ready, context: ToolContext) -> Done {
 
 /// What tools that still work have written.
 async fn show(turn: &mut Turn, pieces: Vec<LivePiece>) -> Result<()> {
-    let events: Vec<Step> = pieces.iter().flat_map(output_events).map(Step::Event).collect();
+    let events: Vec<EventBody> = pieces.iter().flat_map(|piece| turn.live_output.take(piece)).collect();
+    record_events(turn, events).await
+}
+
+async fn record_events(turn: &mut Turn, events: Vec<EventBody>) -> Result<()> {
     if events.is_empty() {
         return Ok(());
     }
-    turn.record(events).await.map(drop)
-}
-
-fn output_events(piece: &LivePiece) -> impl Iterator<Item = EventBody> {
-    let mut offset = piece.offset;
-    talaria_text::cut::utf8_pieces(&piece.text, OUTPUT_EVENT_BYTES).map(move |text| {
-        let begins_at = offset;
-        offset += text.len() as u64;
-        EventBody::ToolOutputDelta {
-            tool_call_id: piece.call_id.to_string(),
-            stream: piece.stream,
-            offset: begins_at,
-            text: talaria_text::sanitize::storable(text).into_owned(),
-        }
-    })
+    turn.record(events.into_iter().map(Step::Event).collect())
+        .await
+        .map(drop)
 }
 
 async fn finish(turn: &mut Turn, done: Done) -> Result<()> {
     let duration_ms = millis(done.took);
+    let held_back = turn.live_output.end(&done.call.id);
+    record_events(turn, held_back).await?;
     let mut result = result(turn, &done.call, &done.text, done.status, done.took).await;
     if let Some(edited) = done.edited {
         tell_of_edit(&mut result.message, edited);

@@ -14,10 +14,12 @@ use talaria_openapi::events::{EventBody, NoticeCode};
 use talaria_openapi::messages::{Message, Role};
 use talaria_openapi::runs::{ApprovalPolicy, RunErrorCode, RunOutput, RunStatus};
 use talaria_store::{ActiveRun, Step, Store};
+use talaria_text::redact::Redactor;
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Speaker, listen};
 use crate::history::{repair, unanswered};
+use crate::live_output::LiveOutput;
 use crate::run::{ResolveModel, Settings, Signals};
 use crate::{prompt, tool_calls, tool_filter};
 
@@ -30,6 +32,8 @@ pub(crate) struct Turn {
     pub(crate) clock: SharedClock,
     pub(crate) resolve_model: ResolveModel,
     pub(crate) tools: ToolSet,
+    /// Takes secrets out of what is stored (I11).
+    pub(crate) redactor: Arc<Redactor>,
     pub(crate) active: Box<ActiveRun>,
     /// A person wants the run to stop.
     pub(crate) cancel: CancellationToken,
@@ -44,6 +48,7 @@ pub(crate) struct Turn {
     pub(crate) progress: Progress,
     /// What tools show while they work.
     pub(crate) live: LiveReader,
+    pub(crate) live_output: LiveOutput,
 }
 
 /// How far the run has come in this attempt.
@@ -88,6 +93,7 @@ impl Turn {
             clock: Arc::clone(&settings.clock),
             resolve_model: Arc::clone(&settings.resolve_model),
             tools: settings.tools.clone(),
+            redactor: Arc::clone(&settings.redactor),
             configured_policy: settings.approval_policy,
             approval_timeout_millis: i64::try_from(settings.approval_timeout.as_millis()).unwrap_or(i64::MAX / 2),
             active,
@@ -97,6 +103,7 @@ impl Turn {
             transcript: Vec::new(),
             progress: Progress::default(),
             live: LiveReader::default(),
+            live_output: LiveOutput::new(Arc::clone(&settings.redactor)),
         }
     }
 
@@ -185,6 +192,7 @@ impl Turn {
         };
         let speaker = Speaker {
             store: &self.store,
+            redactor: &self.redactor,
             run_id: self.active.run.id,
             session_id: self.active.session.id,
             fence: self.active.fence,

@@ -126,6 +126,10 @@ fn say(text: &str, code: ExitCode) -> ExitCode {
 }
 
 fn complain(text: &str, code: u8) -> ExitCode {
-    drop(writeln!(std::io::stderr(), "talaria-server: {text}"));
+    drop(writeln!(
+        std::io::stderr(),
+        "talaria-server: {}",
+        telemetry::shown(text)
+    ));
     ExitCode::from(code)
 }

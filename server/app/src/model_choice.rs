@@ -79,6 +79,19 @@ async fn context_length(loaded: &Loaded, name: &str) -> Option<u64> {
     probe::context_length(&provider.base_url, key.as_ref(), model).await
 }
 
+/// Every provider's key that this server may come to know.
+pub(crate) fn keys(loaded: &Loaded) -> impl Iterator<Item = &str> {
+    let configured = loaded
+        .config
+        .providers
+        .values()
+        .filter_map(|provider| provider.api_key.as_deref());
+    let environment = KEYS
+        .iter()
+        .filter_map(|(variable, ..)| loaded.environment.get(*variable));
+    configured.chain(environment.map(String::as_str))
+}
+
 fn info(name: String, chosen_by: &str) -> ModelInfo {
     ModelInfo {
         name,

@@ -15,13 +15,14 @@ use talaria_domain::scope::TaskScope;
 use talaria_domain::tool::ToolSet;
 use talaria_http::{AppState, CheckWorkspace, HostPolicy, RenderMetrics};
 use talaria_store::Store;
+use talaria_text::redact::Redactor;
 use talaria_tools::paths::DeniedPaths;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, ConfigError, DEFAULT_CONFIG, Loaded};
 use crate::home::{Home, HomeError, ServerFile};
-use crate::{metrics, model_choice, serve, signing_key};
+use crate::{metrics, model_choice, serve, signing_key, telemetry};
 
 /// How long runs may take to reach a safe place when the server stops.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(25);
@@ -108,6 +109,8 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
         return Err(StartError::Exposed(listen));
     }
     let home = Home::open(&loaded.home, token, DEFAULT_CONFIG)?;
+    let redactor = Arc::new(Redactor::new(model_choice::keys(&loaded).chain([home.token.as_str()])));
+    telemetry::redact_with(Arc::clone(&redactor));
     let user_home = loaded.environment.get("HOME").map(PathBuf::from);
     let denied = Arc::new(DeniedPaths::new(&home.path, user_home.as_deref()));
     let workspaces = Workspaces::of(&loaded.config, &started_in, &denied)?;
@@ -126,6 +129,7 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
         clock: Arc::clone(&clock),
         resolve_model,
         tools: tools(&home, &denied, &loaded.environment),
+        redactor,
         max_active_runs: loaded.config.server.max_active_runs,
         approval_policy: loaded.config.agent.approval_policy,
         approval_timeout: Duration::from_secs(loaded.config.agent.approval_timeout),

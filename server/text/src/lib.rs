@@ -8,6 +8,7 @@
 )]
 
 pub mod cut;
+pub mod redact;
 pub mod sanitize;
 pub mod search_query;
 mod search_term;

@@ -16,6 +16,7 @@ use reqwest::{Response, Url};
 use secrecy::ExposeSecret as _;
 use talaria_domain::Secret;
 use talaria_domain::model::{ModelClient, ModelError, ModelEvent, ModelRequest, ModelStream};
+use talaria_text::redact::Redactor;
 
 use crate::error::{Error, Kind};
 use crate::{http_client, retry_after};
@@ -135,18 +136,15 @@ impl Asked {
             retry_after,
             ..self.error(Kind::Answered {
                 status: Some(status),
-                body: self.without_key(&text),
+                body: self.without_secrets(&text),
             })
         }
     }
 
-    /// What a provider says, in one line, and without the key.
-    fn without_key(&self, text: &str) -> String {
+    /// What a provider says, in one line, and without secrets (I11).
+    fn without_secrets(&self, text: &str) -> String {
         let key = self.config.api_key.as_ref().map(|key| key.expose_secret().trim());
-        let text = match key.filter(|key| !key.is_empty()) {
-            Some(key) => text.replace(key, "[redacted]"),
-            None => text.to_owned(),
-        };
+        let text = Redactor::new(key).redact(text);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
@@ -274,9 +272,9 @@ impl Reader {
         let kind = match kind {
             Kind::Answered { status, body } => Kind::Answered {
                 status,
-                body: self.asked.without_key(&body),
+                body: self.asked.without_secrets(&body),
             },
-            Kind::Malformed(detail) => Kind::Malformed(self.asked.without_key(&detail)),
+            Kind::Malformed(detail) => Kind::Malformed(self.asked.without_secrets(&detail)),
             other => other,
         };
         self.asked.error(kind).classify()

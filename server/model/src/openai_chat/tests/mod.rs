@@ -120,7 +120,7 @@ async fn refusals_are_classified_and_hold_no_key() {
     let error = outcome(&client).await.unwrap_err();
     assert_eq!((error.reason, error.provider_status), (FailureReason::Auth, Some(401)));
     assert!(
-        error.message.contains("[redacted]") && !error.message.contains("very-secret"),
+        error.message.contains("[redacted:own-secret]") && !error.message.contains("very-secret"),
         "{}",
         error.message
     );
@@ -208,7 +208,7 @@ async fn a_key_is_sent_without_the_end_of_its_line() {
     let mut config = (*client.config).clone();
     config.api_key = Some(Secret::from(" sk-very-secret-key\r\n"));
     let error = outcome(&OpenAiChat::new(config)).await.unwrap_err();
-    assert!(error.message.contains("who is [redacted]?"), "{}", error.message);
+    assert!(error.message.contains("who is [redacted:own-secret]?"), "{}", error.message);
     let sent = served.await.unwrap();
     assert!(sent.contains("authorization: Bearer sk-very-secret-key\r\n"), "{sent}");
 }
