@@ -119,7 +119,7 @@ impl Asked {
 
     /// What a provider says, short, in one line, and without secrets (I11).
     fn shown(&self, text: &str) -> String {
-        let key = self.config.api_key.as_ref().map(|key| key.expose_secret());
+        let key = self.config.api_key.as_ref().map(secrecy::ExposeSecret::expose_secret);
         let text = Redactor::new(key).redact(text);
         text.split_whitespace()
             .collect::<Vec<_>>()
