@@ -1,4 +1,4 @@
-//! Text, pure: cutting, cleaning, and the tokens of search. No IO.
+//! Text, pure: cutting, cleaning, redacting, and the tokens of search. No IO.
 //!
 //! Invariant (I13): text is cut and split here and nowhere else, always between characters.
 #![warn(missing_docs)]

@@ -1,6 +1,7 @@
 //! The store on a database of its own.
 #![expect(clippy::unwrap_used, reason = "a test binary: its helpers fail like its tests")]
 
+mod busy;
 mod machine;
 mod walls;
 

@@ -153,7 +153,7 @@ fn is_scheme(word: &str) -> bool {
 fn redact_value(value: &str, offset: usize, kind: &'static str, edits: &mut Vec<Edit>) -> bool {
     let value = value.trim_end_matches(['.', ':']);
     work::note(value.len());
-    let is_secret = is_secret_value(value) || (kind == AUTHORIZATION && is_credential(value));
+    let is_secret = is_secret_value(value, kind) || (kind == AUTHORIZATION && is_credential(value));
     if is_secret {
         edits.push(Edit::secret(offset, offset + value.len(), kind));
     }
@@ -169,5 +169,7 @@ fn is_credential(value: &str) -> bool {
         .count();
     value.len() >= MIN_SECRET
         && !is_placeholder(value)
+        && !value.contains("://")
+        && !value.contains("::")
         && (is_random(value) || (value.len() >= MIN_MIXED && changes >= MIN_CHANGES))
 }

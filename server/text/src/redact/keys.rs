@@ -15,7 +15,7 @@ const MIN_JWT_PART: usize = 8;
 const BOT_DIGITS: std::ops::RangeInclusive<usize> = 8..=10;
 /// Characters after it.
 const BOT_KEY: usize = 35;
-/// Prefixes as short as this are followed by something that only chance makes.
+/// Prefixes as short as this prove little.
 const SHORT_PREFIX: usize = 3;
 
 /// Finds keys in a word of ASCII that stands at `offset` of the text.
@@ -87,17 +87,19 @@ fn body_length(body: &str, vendor: &Vendor, prefix: &str) -> Option<usize> {
         .get(length)
         .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     let is_wide = vendor.alphabet.has(b'-');
-    let is_clear = prefix.len() > SHORT_PREFIX;
-    let is_too_long = length > vendor.max && !(is_wide && is_clear);
+    let is_short = prefix.len() <= SHORT_PREFIX;
+    // What hangs on a key with a `-` can't be told from it, unless the length is all that tells the key.
+    let is_too_long = length > vendor.max && (!is_wide || (is_short && vendor.min == vendor.max));
     if (goes_on && !is_wide) || length < vendor.min || is_too_long {
         return None;
     }
     let key = body.get(..length)?;
     work::note(length);
-    if is_placeholder(key) || !(is_clear || is_random(key)) {
+    // Words joined by marks may follow a short prefix as well.
+    let may_be_words = is_short && vendor.alphabet.has(b'_');
+    if is_placeholder(key) || (may_be_words && !is_random(key)) {
         return None;
     }
-    // What hangs on the key with a `-` can't be told from it.
     Some(if length > vendor.max {
         without_dots(bytes, run(bytes, vendor.alphabet, usize::MAX))
     } else {

@@ -157,7 +157,8 @@ fn colour_length(bytes: &[u8], at: usize, is_last: bool) -> Option<usize> {
     let is_parameter = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b';' | b'?');
     let length = parameters.iter().take(MAX_COLOUR).take_while(is_parameter).count();
     match parameters.get(length) {
-        Some(last) if last.is_ascii_alphabetic() => Some(length + 3),
+        // Other escapes write no words, and their letter may be the beginning of one in a text that is no terminal's.
+        Some(b'm' | b'K') => Some(length + 3),
         None if length < MAX_COLOUR && !is_last => None,
         _ => Some(1),
     }

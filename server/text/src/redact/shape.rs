@@ -30,6 +30,7 @@ const PLACEHOLDERS: &[&str] = &[
 const HARMLESS_STARTS: &[&str] = &[
     "$",
     "%",
+    "&",
     "/",
     "./",
     "../",
@@ -52,7 +53,7 @@ pub(super) fn is_placeholder(value: &str) -> bool {
 }
 
 /// Whether the value of a field with a secret name is a secret.
-pub(super) fn is_secret_value(value: &str) -> bool {
+pub(super) fn is_secret_value(value: &str, kind: &str) -> bool {
     let starts = |start: &&str| {
         value
             .get(..start.len())
@@ -61,9 +62,25 @@ pub(super) fn is_secret_value(value: &str) -> bool {
     value.len() >= MIN_SECRET
         && !HARMLESS_STARTS.iter().any(starts)
         && !value.contains("://")
+        && !value.contains("::")
+        && (kind == "password" || !is_name(value))
         && !is_placeholder(value)
         && !is_own_id(value)
         && is_random(value)
+}
+
+/// Whether a value is the name of something in a program. People choose passwords like `Summer2024`; what a
+/// machine makes has its digits everywhere. So `PayloadU16` and `base64.b64encode` are names.
+fn is_name(value: &str) -> bool {
+    let is_word = |word: &str| {
+        let groups = word
+            .split(|char: char| !char.is_ascii_digit())
+            .filter(|group| !group.is_empty());
+        word.len() < MIN_LETTERS
+            && groups.count() < 2
+            && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    value.split('.').all(is_word)
 }
 
 /// Whether a value mixes its characters as chance does, and no name or word does.

@@ -71,7 +71,7 @@ pub(super) const VENDORS: &[Vendor] = &[
     row("talaria", &["tlr_"], UrlSafe, 70, 70),
     // Models.
     row("openai", &["sk-proj-", "sk-svcacct-", "sk-admin-"], UrlSafe, 20, 250),
-    row("openai", &["sk-"], UrlSafe, 20, 200),
+    row("openai", &["sk-"], UrlSafe, 32, 120),
     row("anthropic", &["sk-ant-"], UrlSafe, 24, 250),
     row("openrouter", &["sk-or-"], UrlSafe, 32, 120),
     row("langfuse", &["sk-lf-"], UrlSafe, 36, 36),
@@ -164,7 +164,7 @@ pub(super) const VENDORS: &[Vendor] = &[
     row("brevo", &["xkeysib-", "xsmtpsib-"], UrlSafe, 70, 90),
     row("resend", &["re_"], Word, 30, 40),
     row("twilio", &["SK"], Hex, 32, 32),
-    row("facebook-or-square", &["EAA"], UrlSafe, 60, 300),
+    row("facebook-or-square", &["EAA"], UrlSafe, 60, 120),
     row("twitter", &["AAAAAAAAAAAAAAAAAAAAA"], Base64, 60, 120),
     // Money.
     row("stripe", &["sk_live_", "sk_test_", "rk_live_", "rk_test_"], Alnum, 16, 250),

@@ -208,7 +208,11 @@ async fn a_key_is_sent_without_the_end_of_its_line() {
     let mut config = (*client.config).clone();
     config.api_key = Some(Secret::from(" sk-very-secret-key\r\n"));
     let error = outcome(&OpenAiChat::new(config)).await.unwrap_err();
-    assert!(error.message.contains("who is [redacted:own-secret]?"), "{}", error.message);
+    assert!(
+        error.message.contains("who is [redacted:own-secret]?"),
+        "{}",
+        error.message
+    );
     let sent = served.await.unwrap();
     assert!(sent.contains("authorization: Bearer sk-very-secret-key\r\n"), "{sent}");
 }
