@@ -5,7 +5,9 @@ use std::time::Duration;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use talaria_client::Client;
+use talaria_client::watch::RunWatch;
 use talaria_openapi::auth::Scope;
+use talaria_openapi::events::EventBody;
 use talaria_openapi::ids::{RunId, SessionId};
 use talaria_openapi::inputs::{Delivery, InputStatus};
 use talaria_openapi::runs::{Run, RunStatus, StopReason};
@@ -38,6 +40,16 @@ async fn ended(server: &TestServer, run_id: &Value) -> Run {
 async fn input(server: &TestServer, id: &Value) -> talaria_openapi::inputs::Input {
     let path = format!("/v1/inputs/{}", id.as_str().unwrap());
     crate::get(&server.client, &path).await
+}
+
+/// Waits until the model is heard: the request that it answers was made before.
+async fn is_heard(server: &TestServer, run_id: RunId) {
+    let mut watch = RunWatch::new(server.client.clone(), run_id, None);
+    while let Some(watched) = watch.next().await.unwrap() {
+        if matches!(watched.event.body, EventBody::MessageStarted { .. }) {
+            return;
+        }
+    }
 }
 
 fn long_answer() -> talaria_tests::model_script::Reply {
@@ -79,6 +91,7 @@ async fn contract_34_a_steer_is_told_after_the_tools_and_before_the_next_model_c
     model.reply(text("done, in French"));
     let session_id = session(&server.client).await;
     let run = ask(&server.client, session_id, "read it").await;
+    is_heard(&server, run.id).await;
     let (status, told) = say(&server, session_id, "steer", "answer in French").await;
     assert_eq!(status, StatusCode::ACCEPTED);
     assert_eq!(
@@ -118,6 +131,7 @@ async fn contract_35_a_steer_that_comes_too_late_becomes_a_run_or_is_dropped() {
     model.reply(text("here you are"));
     let session_id = session(&server.client).await;
     let run = ask(&server.client, session_id, "count").await;
+    is_heard(&server, run.id).await;
     let path = format!("/v1/runs/{}/steer", run.id);
     let (status, kept) = post(&server, &path, json!({"input": "and this?"})).await;
     assert_eq!(status, StatusCode::ACCEPTED, "{kept}");
