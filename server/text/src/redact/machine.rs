@@ -73,7 +73,7 @@ impl Machine {
         let is_line_end = matches!(bytes.get(at..at + length), Some(b"\n" | b"\r" | b"\\n" | b"\\r"));
         self.is_inside = false;
         let separator = text.get(at..at + length).unwrap_or_default();
-        if self.pem.separate(separator, is_line_end, at, edits) {
+        if self.pem.separate(separator, at, edits) {
             return;
         }
         let byte = bytes.get(at).copied().unwrap_or_default();

@@ -27,14 +27,8 @@ pub(super) enum Pem {
 
 impl Pem {
     /// A separator: whether it belongs to the key.
-    pub(super) fn separate(
-        &mut self,
-        separator: &str,
-        is_line_end: bool,
-        offset: usize,
-        edits: &mut Vec<Edit>,
-    ) -> bool {
-        if is_line_end && matches!(self, Self::Header { .. }) {
+    pub(super) fn separate(&mut self, separator: &str, offset: usize, edits: &mut Vec<Edit>) -> bool {
+        if separator != " " && matches!(self, Self::Header { .. }) {
             *self = Self::Outside;
         }
         let Self::Body { is_marked, .. } = self else {
