@@ -5,6 +5,9 @@ use std::io::{Error, Result, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+/// What the redactor puts in the place of a secret.
+const MARK: &[u8] = b"[redacted:";
+
 /// New content that lies beside the file that it will replace; taken away again unless it is put in place.
 pub(crate) struct Staged {
     fresh: PathBuf,
@@ -16,6 +19,7 @@ impl Staged {
     pub(crate) fn new(path: &Path, content: &[u8], like: &Path) -> Result<Self> {
         replaceable(path)?;
         let permissions = replaceable(like)?.map(|metadata| metadata.permissions());
+        refuse_marks(content, like)?;
         let fresh = folder_of(path)?.join(format!(".talaria-{}", talaria_openapi::ids::FileId::new()));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -48,6 +52,19 @@ impl Drop for Staged {
         // After `put` there is nothing to take away; after a failure the error says why already.
         drop(std::fs::remove_file(&self.fresh));
     }
+}
+
+/// Whoever writes the mark that stood for a secret would destroy the secret.
+fn refuse_marks(content: &[u8], like: &Path) -> Result<()> {
+    let marks = |bytes: &[u8]| bytes.windows(MARK.len()).filter(|window| *window == MARK).count();
+    let new = marks(content);
+    if new == 0 || new <= std::fs::read(like).map(|old| marks(&old)).unwrap_or(0) {
+        return Ok(());
+    }
+    Err(Error::other(
+        "`[redacted:…]` stands for a secret that you were not shown, and would take its place: change only other lines, with \
+         `patch`, or ask the user",
+    ))
 }
 
 /// What a file is that may be replaced: nothing yet, or a regular file.

@@ -132,3 +132,23 @@ async fn a_stopped_call_does_nothing() {
     assert!(stopped.unwrap_err().contains("stopped"));
     assert!(!bench.path("ws/a.txt").exists());
 }
+
+#[tokio::test]
+async fn the_mark_of_a_secret_is_never_written_over_the_secret() {
+    let bench = bench();
+    bench.put(".env", "HOST=a\nKEY=the-true-secret\n");
+    let shown = "HOST=b\nKEY=[redacted:secret]\n";
+    let refused = bench
+        .call("write_file", json!({"path": ".env", "content": shown}))
+        .await
+        .unwrap_err();
+    assert!(refused.contains("stands for a secret"), "{refused}");
+    let change = json!({"path": ".env", "old_string": "KEY=the-true-secret", "new_string": "KEY=[redacted:secret]"});
+    let refused = bench.call("patch", change).await.unwrap_err();
+    assert!(refused.contains("stands for a secret"), "{refused}");
+    assert_eq!(bench.text(".env"), "HOST=a\nKEY=the-true-secret\n");
+    // A text that is about the mark may be changed.
+    bench.put("notes.md", "it shows [redacted:secret] there\n");
+    let change = json!({"path": "notes.md", "content": "it shows [redacted:secret] here\n"});
+    bench.call("write_file", change).await.unwrap();
+}
