@@ -49,6 +49,7 @@ codes! {
     InvalidJson = "invalid_json", 400, "The body is not valid JSON", false;
     InvalidCursor = "invalid_cursor", 400, "The cursor is not one of ours", false;
     CursorMismatch = "cursor_mismatch", 400, "The cursor belongs to another list or other filters", false;
+    IdempotencyKeyInvalid = "idempotency_key_invalid", 400, "The Idempotency-Key header is not a key", false;
     UnsupportedParameter = "unsupported_parameter", 400, "The server can't do this yet", false;
     Unauthenticated = "unauthenticated", 401, "A valid credential is needed", false;
     TokenExpired = "token_expired", 401, "The token has expired", false;
@@ -82,8 +83,11 @@ codes! {
     IdempotencyKeyReused = "idempotency_key_reused", 422, "The key was used for another request", false;
     InvalidChoice = "invalid_choice", 422, "The choice is none of the interaction's", false;
     InvalidAnswer = "invalid_answer", 422, "The answer doesn't fit the interaction", false;
+    InvalidForkPoint = "invalid_fork_point", 422, "The session can't be copied up to there", false;
+    InvalidRewindPoint = "invalid_rewind_point", 422, "The session can't go back to there", false;
     UnknownField = "unknown_field", 422, "The request has a field that doesn't exist", false;
     WorkspaceNotAllowed = "workspace_not_allowed", 422, "The folder can't be a workspace", false;
+    RateLimited = "rate_limited", 429, "Too many requests", true;
     TooManyRuns = "too_many_runs", 429, "Too many runs are active", true;
     TooManyStreams = "too_many_streams", 429, "Too many streams are open", true;
     Internal = "internal", 500, "The server failed", true;

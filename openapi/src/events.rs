@@ -142,6 +142,13 @@ event_bodies! {
         /// The session.
         session: Box<Session>,
     };
+    /// A session's transcript went back to a message.
+    SessionRewound = "session.rewound" {
+        /// The message that is the transcript's last one now.
+        to_message_id: MessageId,
+        /// What is no longer in the transcript.
+        superseded_message_ids: Vec<MessageId>,
+    };
     /// A session was deleted; the last event of a log, kept for 24 hours.
     SessionDeleted = "session.deleted" {
         /// Who deleted it.

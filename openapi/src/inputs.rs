@@ -80,6 +80,35 @@ pub struct Input {
     pub delivered_seq: Option<i64>,
 }
 
+/// Body of `PATCH /v1/sessions/{id}/queue/{input_id}`: what is left out stays.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct UpdateQueuedRequest {
+    /// Other words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<InputBody>,
+    /// Its place in the queue, from 1; beyond the end is the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<u32>,
+    /// `queue`: it waits. `interrupt`: the active run stops for it. `steer`: the active run is told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<QueuedDelivery>,
+}
+
+/// How an input that waits is to be delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum QueuedDelivery {
+    /// When its turn comes.
+    Queue,
+    /// At once: the active run is stopped.
+    Interrupt,
+    /// To the active run, at its next safe point.
+    Steer,
+}
+
 /// What a request says to the agent: plain text, or messages made of parts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

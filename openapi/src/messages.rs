@@ -189,6 +189,9 @@ pub struct Message {
     pub usage: Option<Usage>,
     /// Where it comes from.
     pub kind: MessageKind,
+    /// Whether a rewind took it out of the transcript; left out when not.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub superseded: bool,
     /// When it began.
     pub created_at: Timestamp,
     /// When it ended.

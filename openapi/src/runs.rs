@@ -248,6 +248,9 @@ pub struct Run {
     pub usage: Usage,
     /// When it was accepted.
     pub created_at: Timestamp,
+    /// It doesn't begin before this time; left out when it may begin at once.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub start_after: Option<Timestamp>,
     /// When it first began to work.
     pub started_at: Option<Timestamp>,
     /// When it ended.
@@ -343,6 +346,12 @@ pub struct CreateRunRequest {
     /// A tighter approval policy than the profile's.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approval_policy: Option<ApprovalPolicy>,
+    /// Not before this time: until then the run waits in the queue. At most a year ahead.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub start_after: Option<Timestamp>,
+    /// What becomes of the run when the connection that waits for it is lost.
+    #[serde(default)]
+    pub on_disconnect: OnDisconnect,
     /// Tighter limits than the profile's.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub limits: Option<RequestLimits>,
@@ -370,6 +379,8 @@ impl CreateRunRequest {
             instructions: None,
             tools: None,
             approval_policy: None,
+            start_after: None,
+            on_disconnect: OnDisconnect::default(),
             limits: None,
             metadata: None,
             session_id: None,
@@ -392,6 +403,22 @@ pub struct NewSessionOfRun {
     /// The folder that tools work in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
+    /// Whether it is unlisted, unsearched, and purged an hour after its last run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ephemeral: Option<bool>,
+}
+
+/// What becomes of a run when its client is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum OnDisconnect {
+    /// It goes on; whoever comes back finds it.
+    #[default]
+    Continue,
+    /// It is cancelled, unless somebody reads its stream again within ten seconds. Only for requests that wait for the run:
+    /// with `Accept: text/event-stream` or `Prefer: wait`.
+    Cancel,
 }
 
 /// How to stop a run.
@@ -416,6 +443,11 @@ pub struct CancelRunRequest {
     /// Why, for people; at most 500 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How long tools have to stop by themselves: 5,000 when left out, at most 30,000. Nothing with `force`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
+    /// Answer when the run has ended.
+    pub wait: bool,
 }
 
 /// Body of `POST /v1/runs/{id}/steer`.
@@ -457,6 +489,11 @@ pub struct CancelSessionRequest {
     /// Why, for people; at most 500 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How long tools have to stop by themselves: 5,000 when left out, at most 30,000. Nothing with `force`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_ms: Option<u64>,
+    /// Answer when the run has ended.
+    pub wait: bool,
 }
 
 /// What the cancel of a session stopped.

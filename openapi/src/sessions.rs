@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{ProfileId, RunId, SessionId};
+use crate::ids::{MessageId, ProfileId, RunId, SessionId};
 use crate::inputs::{Input, InputMessage};
 use crate::interactions::Interaction;
 use crate::messages::{Message, Usage};
@@ -115,6 +115,9 @@ pub struct CreateSessionRequest {
     /// Annotations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
+    /// Unlisted, unsearched, and purged an hour after its last run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ephemeral: Option<bool>,
     /// Messages that the transcript begins with: text only, roles `user` and `assistant`, at most 200.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_messages: Option<Vec<InputMessage>>,
@@ -147,6 +150,35 @@ pub struct UpdateSessionRequest {
 // Tells `"title": null` (remove) from a title that was left out (keep).
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::<String>::deserialize(deserializer).map(Some)
+}
+
+/// Body of `POST /v1/sessions/{id}/fork`; may be left out. Without a place, everything is copied up to the calls that have
+/// no result yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct ForkSessionRequest {
+    /// A client-made id; sending the same body again gives the same session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<SessionId>,
+    /// Copy the messages up to and with this number of the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_seq: Option<i64>,
+    /// Copy the messages up to and with this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_message_id: Option<MessageId>,
+    /// At most 200 characters; the original's when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+/// Body of `POST /v1/sessions/{id}/rewind`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RewindSessionRequest {
+    /// The message that becomes the last one of the transcript.
+    pub to_message_id: MessageId,
 }
 
 /// Everything that a client needs to show a session and go on with its stream from `seq`.

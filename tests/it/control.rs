@@ -14,18 +14,7 @@ use talaria_openapi::runs::{Run, RunStatus, StopReason};
 use talaria_tests::model_script::{calls, text};
 use talaria_tests::server::TestServer;
 
-use crate::{ask, session, start, types, watch};
-
-async fn post(server: &TestServer, path: &str, body: Value) -> (StatusCode, Value) {
-    let response = server
-        .client
-        .request(Method::POST, path)
-        .json(&body)
-        .send()
-        .await
-        .unwrap();
-    (response.status(), response.json().await.unwrap())
-}
+use crate::{ask, post, session, start, types, watch};
 
 async fn say(server: &TestServer, session_id: SessionId, on_busy: &str, what: &str) -> (StatusCode, Value) {
     let body = json!({"input": what, "on_busy": on_busy});

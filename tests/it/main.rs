@@ -8,10 +8,13 @@ mod client;
 mod contract;
 mod control;
 mod crash;
+mod disconnect;
 mod disk;
 mod files;
 mod foreign;
+mod forks;
 mod interactions;
+mod queue;
 mod runs;
 mod secrets;
 mod starting;
@@ -50,6 +53,13 @@ async fn ask(client: &Client, session_id: SessionId, text: &str) -> Run {
         .create_run(session_id, &CreateRunRequest::text(text))
         .await
         .unwrap()
+}
+
+/// What a route that acts answers.
+async fn post(server: &TestServer, path: &str, body: serde_json::Value) -> (reqwest::StatusCode, serde_json::Value) {
+    let request = server.client.request(reqwest::Method::POST, path).json(&body);
+    let response = request.send().await.unwrap();
+    (response.status(), response.json().await.unwrap())
 }
 
 /// What a route answers, as JSON of the expected type.

@@ -149,6 +149,7 @@ mod tests {
             finish_reason: None,
             usage: None,
             kind: MessageKind::Normal,
+            superseded: false,
             created_at: Timestamp::from_millis(0),
             completed_at: None,
         }

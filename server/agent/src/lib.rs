@@ -20,9 +20,10 @@ mod results;
 mod retry;
 pub mod run;
 mod segments;
+mod timers;
 mod tool_calls;
 mod tool_filter;
 mod turn;
 
 pub use error::{Error, Result};
-pub use run::{ResolveModel, Runs, Settings};
+pub use run::{Cancel, ResolveModel, Runs, Settings};

@@ -19,6 +19,7 @@ pub(crate) fn new(session_id: SessionId, run_id: RunId, role: Role, now: Timesta
         finish_reason: None,
         usage: None,
         kind: MessageKind::Normal,
+        superseded: false,
         created_at: now,
         completed_at: Some(now),
     }

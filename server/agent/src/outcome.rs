@@ -207,6 +207,7 @@ impl Turn {
         Message {
             parts: vec![Part::Text { text: text.to_owned() }],
             kind: MessageKind::Forged,
+            superseded: false,
             ..message::new(session_id, run_id, Role::User, self.clock.now())
         }
     }

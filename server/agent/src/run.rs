@@ -13,12 +13,13 @@ use talaria_domain::metrics as names;
 use talaria_domain::model::ModelClient;
 use talaria_domain::principal::Principal;
 use talaria_domain::scope::TaskScope;
-use talaria_domain::tool::ToolSet;
-use talaria_openapi::ids::{InteractionId, ProfileId, RunId};
+use talaria_domain::tool::{DEFAULT_GRACE, Grace, ToolSet};
+use talaria_openapi::ids::{InputId, InteractionId, ProfileId, RunId, SessionId};
+use talaria_openapi::inputs::Input;
 use talaria_openapi::interactions::Resolution;
 use talaria_openapi::messages::Part;
 use talaria_openapi::runs::{ApprovalPolicy, CancelMode, Run};
-use talaria_store::{ActiveRun, CutRun, NewRun, Resolved, Started, Store};
+use talaria_store::{ActiveRun, CutRun, NewRun, QueueChanges, Resolved, Started, Store};
 use talaria_text::redact::Redactor;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -35,8 +36,6 @@ pub type ResolveModel = Arc<dyn Fn(&str) -> Option<(Arc<dyn ModelClient>, String
 pub const DEFAULT_MAX_ACTIVE_RUNS: usize = 1_000;
 /// Writes that a run tries again while the database is away, before it gives up its run to the next start.
 const STORE_RETRY: Duration = Duration::from_secs(1);
-/// How often expiries are looked for at least.
-const EXPIRY_POLL: Duration = Duration::from_secs(30);
 
 /// What runs need.
 #[derive(Clone)]
@@ -62,18 +61,51 @@ pub struct Settings {
 /// The runs of this server. Cheap to clone.
 #[derive(Clone)]
 pub struct Runs {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
-struct Shared {
-    settings: Settings,
-    scope: TaskScope,
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) scope: TaskScope,
     /// Tells every run to leave at its next safe place.
-    drain: CancellationToken,
+    pub(crate) drain: CancellationToken,
     /// The runs that this server owns. Removed by the task of the run, whatever becomes of it.
     owned: Mutex<HashMap<RunId, Signals>>,
-    /// Something new may expire.
-    expiries: Notify,
+    /// Something new may be due soon.
+    pub(crate) timers: Notify,
+}
+
+/// How a person stops a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cancel {
+    /// With force, tools get no time to stop by themselves.
+    pub mode: CancelMode,
+    /// Why, for people.
+    pub reason: Option<String>,
+    /// How long tools have to stop by themselves.
+    pub grace: Duration,
+}
+
+impl Cancel {
+    /// At once.
+    #[must_use]
+    pub fn now(reason: impl Into<String>) -> Self {
+        Self {
+            mode: CancelMode::Force,
+            reason: Some(reason.into()),
+            grace: Duration::ZERO,
+        }
+    }
+
+    /// With the usual time to stop.
+    #[must_use]
+    pub fn gracefully(reason: Option<String>) -> Self {
+        Self {
+            mode: CancelMode::Graceful,
+            reason,
+            grace: DEFAULT_GRACE,
+        }
+    }
 }
 
 /// How a run that is at work is reached.
@@ -81,6 +113,8 @@ struct Shared {
 pub(crate) struct Signals {
     /// A person wants it to stop.
     pub(crate) cancel: CancellationToken,
+    /// How long its tools have then.
+    pub(crate) grace: Grace,
     /// Something waits for its next safe point. Set at first: a former server may have left something.
     pub(crate) has_steers: Arc<AtomicBool>,
 }
@@ -90,6 +124,7 @@ impl Signals {
         Self {
             // Not a child of the drain token: a server that stops doesn't cancel runs.
             cancel: CancellationToken::new(),
+            grace: Grace::default(),
             has_steers: Arc::new(AtomicBool::new(true)),
         }
     }
@@ -114,7 +149,7 @@ impl Runs {
                 scope,
                 drain,
                 owned: Mutex::default(),
-                expiries: Notify::new(),
+                timers: Notify::new(),
             }),
         }
     }
@@ -166,13 +201,46 @@ impl Runs {
         if let Some(active) = active {
             self.own(active);
         }
+        self.stop_superseded(superseded);
+        if is_steer {
+            self.tell_of_steer(run.id);
+        }
+        if run.start_after.is_some() {
+            self.shared.timers.notify_one();
+        }
+        Ok((run, is_repeated))
+    }
+
+    /// Changes an input that waits in a chain: see [`Store::change_queued`].
+    pub async fn change_queued(
+        &self,
+        principal: &Principal,
+        place: (SessionId, InputId),
+        changes: QueueChanges,
+    ) -> Result<Input> {
+        let by = principal.name.to_string();
+        let store = &self.shared.settings.store;
+        let requeued = store.change_queued(principal.profile_id, place, changes, by).await?;
+        if let Some(active) = requeued.active {
+            self.own(active);
+        }
+        self.stop_superseded(requeued.superseded);
+        if let Some(run_id) = requeued.steered {
+            self.tell_of_steer(run_id);
+        }
+        Ok(requeued.input)
+    }
+
+    fn stop_superseded(&self, superseded: Option<RunId>) {
         if let Some(signals) = superseded.and_then(|run_id| self.signals(run_id)) {
             signals.cancel.cancel();
         }
-        if let Some(signals) = self.signals(run.id).filter(|_| is_steer) {
+    }
+
+    fn tell_of_steer(&self, run_id: RunId) {
+        if let Some(signals) = self.signals(run_id) {
             signals.has_steers.store(true, Ordering::Release);
         }
-        Ok((run, is_repeated))
     }
 
     fn signals(&self, run_id: RunId) -> Option<Signals> {
@@ -187,20 +255,20 @@ impl Runs {
     }
 
     /// Tells a run to stop. An ended run is given back as it is. Gives whether the run is still about to stop.
-    pub async fn cancel(
-        &self,
-        principal: &Principal,
-        run_id: RunId,
-        mode: CancelMode,
-        reason: Option<String>,
-    ) -> Result<Run> {
+    pub async fn cancel(&self, principal: &Principal, run_id: RunId, cancel: Cancel) -> Result<Run> {
         let store = &self.shared.settings.store;
         let by = principal.name.to_string();
-        let (run, next) = store.cancel_run(principal.profile_id, run_id, by, mode, reason).await?;
+        let (profile_id, Cancel { mode, reason, grace }) = (principal.profile_id, cancel);
+        let (run, next) = store.cancel_run(profile_id, run_id, by, mode, reason).await?;
         if let Some(next) = next {
             self.own(next);
         }
         if let Some(signals) = self.signals(run_id).filter(|_| !run.status.is_ended()) {
+            signals.grace.set(if mode == CancelMode::Force {
+                Duration::ZERO
+            } else {
+                grace
+            });
             signals.cancel.cancel();
         }
         Ok(run)
@@ -234,34 +302,6 @@ impl Runs {
         Ok(resolved)
     }
 
-    /// Closes what nobody answers in time, until the server stops.
-    pub fn watch_expiries(&self) {
-        let runs = self.clone();
-        self.shared.scope.spawn(async move {
-            loop {
-                let wait = runs.until_next_expiry().await;
-                tokio::select! {
-                    () = runs.shared.drain.cancelled() => return,
-                    () = runs.shared.expiries.notified() => continue,
-                    () = tokio::time::sleep(wait) => {}
-                }
-                match runs.shared.settings.store.expire_interactions().await {
-                    Ok(go_on) => go_on.into_iter().for_each(|active| runs.own(Box::new(active))),
-                    Err(error) => tracing::error!(error = %error, "interactions could not be closed: {error}"),
-                }
-            }
-        });
-    }
-
-    async fn until_next_expiry(&self) -> Duration {
-        let settings = &self.shared.settings;
-        let Ok(Some(at)) = settings.store.next_expiry().await else {
-            return EXPIRY_POLL;
-        };
-        let left = at.as_millis() - settings.clock.now().as_millis();
-        Duration::from_millis(u64::try_from(left).unwrap_or(0)).min(EXPIRY_POLL)
-    }
-
     /// Brings back every run that a former server left. Only before anything is served.
     pub async fn recover(&self) -> Result<usize> {
         let recovered = self.shared.settings.store.recover().await?;
@@ -283,7 +323,7 @@ impl Runs {
     }
 
     /// Works on a run until its chain has nothing left to do.
-    fn own(&self, active: Box<ActiveRun>) {
+    pub(crate) fn own(&self, active: Box<ActiveRun>) {
         let runs = self.clone();
         let signals = self.register(&active);
         let span = span(&active);
@@ -340,7 +380,7 @@ impl Runs {
             Ok(Left::AtCheckpoint) => drop(self.shared.owned.lock().remove(&run_id)),
             Ok(Left::Parked) => {
                 self.shared.owned.lock().remove(&run_id);
-                self.shared.expiries.notify_one();
+                self.shared.timers.notify_one();
             }
             Err(error) => self.give_up(run_id, &error),
         }

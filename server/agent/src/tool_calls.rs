@@ -22,8 +22,8 @@ use crate::turn::Turn;
 
 /// Calls of one segment that run at the same time.
 const WORKERS: usize = 8;
-/// How long a tool has to stop after a cancel before it is abandoned.
-const GRACE: Duration = Duration::from_secs(5);
+/// What a tool has beyond its grace to tell what became of it, before it is abandoned.
+const LAST_WORD: Duration = Duration::from_millis(500);
 
 const CANCELLED: &str = "[cancelled by the user: the call was stopped; what it had done by then stays done]";
 const NOT_STARTED: &str = "[cancelled by the user: the call was not started]";
@@ -143,6 +143,7 @@ fn context(turn: &Turn) -> ToolContext {
         run_id: turn.active.run.id,
         workspace: turn.workspace(),
         cancel: turn.cancel.clone(),
+        grace: turn.grace.clone(),
         live: None,
     }
 }
@@ -275,7 +276,7 @@ async fn work(ready: Ready, context: ToolContext) -> Done {
     let begun = Instant::now();
     let abandon = async {
         context.cancel.cancelled().await;
-        tokio::time::sleep(GRACE).await;
+        tokio::time::sleep(context.grace.get() + LAST_WORD).await;
     };
     let outcome = tokio::select! {
         outcome = ready.tool.run(&ready.arguments, &context) => Some(outcome),

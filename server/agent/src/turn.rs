@@ -9,7 +9,7 @@ use std::time::Instant;
 use talaria_domain::clock::SharedClock;
 use talaria_domain::live::LiveReader;
 use talaria_domain::model::{ModelRequest, ModelTool};
-use talaria_domain::tool::ToolSet;
+use talaria_domain::tool::{Grace, ToolSet};
 use talaria_openapi::events::{EventBody, NoticeCode};
 use talaria_openapi::messages::{Message, Role};
 use talaria_openapi::runs::{ApprovalPolicy, RunErrorCode, RunOutput, RunStatus};
@@ -37,6 +37,7 @@ pub(crate) struct Turn {
     pub(crate) active: Box<ActiveRun>,
     /// A person wants the run to stop.
     pub(crate) cancel: CancellationToken,
+    pub(crate) grace: Grace,
     /// Something waits for the next safe point.
     has_steers: Arc<AtomicBool>,
     /// The server wants to stop: leave at the next safe place.
@@ -98,6 +99,7 @@ impl Turn {
             approval_timeout_millis: i64::try_from(settings.approval_timeout.as_millis()).unwrap_or(i64::MAX / 2),
             active,
             cancel: signals.cancel,
+            grace: signals.grace,
             has_steers: signals.has_steers,
             drain,
             transcript: Vec::new(),

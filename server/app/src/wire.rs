@@ -232,7 +232,7 @@ async fn take_up(runs: &Runs, home: &Path) -> Result<(), StartError> {
     if recovered > 0 {
         tracing::info!("{recovered} runs of the former server go on");
     }
-    runs.watch_expiries();
+    runs.watch_timers();
     Ok(())
 }
 

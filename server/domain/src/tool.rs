@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -54,6 +56,35 @@ pub struct ToolSpec {
     pub parallelism: Parallelism,
 }
 
+/// How long a tool has to stop by itself, when nobody says otherwise.
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(5);
+
+/// How long the tools of a run have to stop by themselves after a cancel. Whoever cancels sets it first.
+#[derive(Debug, Clone)]
+pub struct Grace(Arc<AtomicU64>);
+
+impl Default for Grace {
+    fn default() -> Self {
+        let grace = Self(Arc::default());
+        grace.set(DEFAULT_GRACE);
+        grace
+    }
+}
+
+impl Grace {
+    /// How long it is now.
+    #[must_use]
+    pub fn get(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Acquire))
+    }
+
+    /// Changes it.
+    pub fn set(&self, grace: Duration) {
+        let millis = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        self.0.store(millis, Ordering::Release);
+    }
+}
+
 /// What a call may touch, and how it is told to stop.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
@@ -67,6 +98,8 @@ pub struct ToolContext {
     pub workspace: Arc<Path>,
     /// Cancelled when the run is told to stop: end soon, keep what is consistent.
     pub cancel: CancellationToken,
+    /// How long it has to stop then; read it when `cancel` fires.
+    pub grace: Grace,
     /// Where to show output while the call works; `None` where nobody can see it.
     pub live: Option<LiveWriter>,
 }

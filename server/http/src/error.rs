@@ -139,6 +139,8 @@ impl From<talaria_store::Error> for ApiError {
             Error::NotResumable => Self::new(ErrorCode::RunNotResumable).detail(
                 "only the last run of a session goes on, when it was interrupted or failed in a way that may pass",
             ),
+            Error::InvalidPoint => Self::new(ErrorCode::InvalidForkPoint)
+                .detail("a call and its result belong together: choose a message before or after both"),
             Error::NotWaiting => {
                 Self::new(ErrorCode::InputAlreadyDelivered).detail("the input was delivered or cancelled already")
             }

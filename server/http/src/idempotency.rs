@@ -24,7 +24,7 @@ pub(crate) fn named(headers: &HeaderMap, caller: &Caller, route: &str, path_id: 
     };
     let key = value.to_str().ok().and_then(read).ok_or_else(|| {
         let detail = format!("1 to {MAX_CHARS} visible characters, bare or in quotes");
-        ApiError::new(ErrorCode::ValidationFailed)
+        ApiError::new(ErrorCode::IdempotencyKeyInvalid)
             .detail(format!("Idempotency-Key: {detail}"))
             .parameter("Idempotency-Key", "invalid", detail)
     })?;

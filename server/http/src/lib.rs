@@ -3,6 +3,7 @@
 //! What it is *not*: it holds no business rule. Every route is on one page: [`router`].
 
 mod accept;
+mod attendance;
 mod auth;
 mod body;
 mod cursor;

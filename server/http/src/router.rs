@@ -72,6 +72,8 @@ fn of_sessions() -> OpenApiRouter<AppState> {
             routes::sessions::update_session,
             routes::sessions::delete_session
         ))
+        .routes(routes!(routes::forks::fork_session))
+        .routes(routes!(routes::forks::rewind_session))
         .routes(routes!(routes::messages::list_messages))
         .routes(routes!(routes::messages::get_message))
         .routes(routes!(routes::messages::export_session))
@@ -93,7 +95,7 @@ fn of_runs() -> OpenApiRouter<AppState> {
         .routes(routes!(routes::runs::resume_run))
         .routes(routes!(routes::inputs::get_input))
         .routes(routes!(routes::inputs::list_queue))
-        .routes(routes!(routes::inputs::delete_queued))
+        .routes(routes!(routes::inputs::update_queued, routes::inputs::delete_queued))
 }
 
 fn of_interactions() -> OpenApiRouter<AppState> {

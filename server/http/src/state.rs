@@ -13,6 +13,7 @@ use talaria_openapi::runs::ApprovalPolicy;
 use talaria_store::{Profile, Store};
 use tokio_util::sync::CancellationToken;
 
+use crate::attendance::Attendance;
 use crate::cursor::CursorKey;
 use crate::tokens::{SigningKey, Tokens};
 
@@ -79,6 +80,7 @@ pub struct AppState {
     pub(crate) settings: Arc<Settings>,
     pub(crate) cursor_key: Arc<CursorKey>,
     pub(crate) tokens: Arc<Tokens>,
+    pub(crate) attendance: Arc<Attendance>,
     streams: Arc<AtomicUsize>,
 }
 
@@ -92,6 +94,7 @@ impl AppState {
             settings: Arc::new(settings),
             cursor_key,
             tokens: Arc::new(tokens),
+            attendance: Arc::default(),
             streams: Arc::default(),
         })
     }

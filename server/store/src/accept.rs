@@ -19,7 +19,7 @@ use crate::{Busy, Error, MAX_QUEUE, Result};
 
 /// Added to the number of an input that interrupts: it stands before everything that waits, and behind those that
 /// interrupted before it.
-const BEFORE_THE_QUEUE: i64 = -(1 << 60);
+pub(crate) const BEFORE_THE_QUEUE: i64 = -(1 << 60);
 
 /// How an input reaches the agent.
 enum Way {
@@ -39,7 +39,7 @@ pub(crate) async fn tx_accept(tx: &mut Tx, new: NewRun) -> Result<Started> {
     } else {
         tx.get_session(new.profile_id, named.tip_id).await?
     };
-    match way(tx, session.root_id, &new.when_busy).await? {
+    match way(tx, session.root_id, &new).await? {
         Way::ToActive(run_id, if_undelivered) => steer(tx, run_id, new, if_undelivered).await,
         Way::Now => begin(tx, &session, new).await,
         Way::InQueue => wait(tx, &session, new, Delivery::Queue, None).await,
@@ -74,7 +74,7 @@ async fn find_repeated(tx: &mut Tx, new: &NewRun) -> Result<Option<Started>> {
     }))
 }
 
-async fn way(tx: &mut Tx, root_id: SessionId, when_busy: &WhenBusy) -> Result<Way> {
+async fn way(tx: &mut Tx, root_id: SessionId, new: &NewRun) -> Result<Way> {
     let (busy, queue_depth) = tx.busy(root_id).await?;
     let queue_full = || {
         if queue_depth >= MAX_QUEUE {
@@ -83,12 +83,15 @@ async fn way(tx: &mut Tx, root_id: SessionId, when_busy: &WhenBusy) -> Result<Wa
             Ok(())
         }
     };
-    match (busy, when_busy) {
+    if is_for_later(tx, new) {
+        return queue_full().map(|()| Way::InQueue);
+    }
+    match (busy, &new.when_busy) {
         (Some(busy), WhenBusy::SteerOnly(run_id, if_undelivered)) if busy.run_id == *run_id && is_steerable(&busy) => {
             Ok(Way::ToActive(*run_id, *if_undelivered))
         }
         (_, WhenBusy::SteerOnly(..)) => Err(Error::NotSteerable),
-        (None, _) if queue_depth == 0 => Ok(Way::Now),
+        (None, _) if !tx.has_due(root_id).await? => Ok(Way::Now),
         (Some(busy), WhenBusy::Refuse) => Err(Error::Busy(Box::new(busy))),
         (Some(busy), WhenBusy::Steer(if_undelivered)) if is_steerable(&busy) => {
             Ok(Way::ToActive(busy.run_id, *if_undelivered))
@@ -99,7 +102,12 @@ async fn way(tx: &mut Tx, root_id: SessionId, when_busy: &WhenBusy) -> Result<Wa
     }
 }
 
-fn is_steerable(busy: &Busy) -> bool {
+/// Whether its time has not come yet.
+fn is_for_later(tx: &Tx, new: &NewRun) -> bool {
+    new.start_after.is_some_and(|at| at > tx.now)
+}
+
+pub(crate) fn is_steerable(busy: &Busy) -> bool {
     matches!(busy.status, RunStatus::Running | RunStatus::RequiresAction)
 }
 
@@ -132,24 +140,7 @@ async fn wait(
 
 /// The active run is told to stop, and the input comes next. A run that only waited for a person has ended with that.
 async fn interrupt(tx: &mut Tx, session: &Session, new: NewRun, by: String) -> Result<Started> {
-    let active: Option<String> = sqlx::query_scalar(
-        "SELECT id FROM runs WHERE root_id = $1 AND status IN ('running', 'requires_action', 'cancelling')",
-    )
-    .bind(session.root_id.to_string())
-    .fetch_optional(&mut tx.connection)
-    .await?;
-    let mut superseded = None;
-    if let Some(active) = active {
-        let mut row = tx.get_run(id(&active)?).await?;
-        superseded = Some(row.run.id);
-        if row.run.status != RunStatus::Cancelling {
-            row.run.stop = Some(Stop {
-                reason: StopReason::Superseded,
-                detail: Some("a newer message took its place".to_owned()),
-            });
-            tx_cancel(tx, row, by, CancelMode::Graceful, None).await?;
-        }
-    }
+    let superseded = supersede_active(tx, session.root_id, by).await?;
     let waiting = wait(tx, session, new, Delivery::Interrupt, Some(BEFORE_THE_QUEUE)).await?;
     let claimed = tx.claim_next(session.root_id).await?;
     let active = claimed.filter(|active| active.run.id == waiting.run.id);
@@ -165,6 +156,22 @@ async fn interrupt(tx: &mut Tx, session: &Session, new: NewRun, by: String) -> R
         superseded,
         ..started(run)
     })
+}
+
+/// Tells the active run, if there is one, to stop for a newer message; gives it.
+pub(crate) async fn supersede_active(tx: &mut Tx, root_id: SessionId, by: String) -> Result<Option<RunId>> {
+    let Some(active) = tx.busy(root_id).await?.0 else {
+        return Ok(None);
+    };
+    if active.status != RunStatus::Cancelling {
+        let mut row = tx.get_run(active.run_id).await?;
+        row.run.stop = Some(Stop {
+            reason: StopReason::Superseded,
+            detail: Some("a newer message took its place".to_owned()),
+        });
+        tx_cancel(tx, row, by, CancelMode::Graceful, None).await?;
+    }
+    Ok(Some(active.run_id))
 }
 
 /// The input waits for the next safe point of the active run.
@@ -248,6 +255,7 @@ fn promoted_row(now: Timestamp, ended: &RunRow, run_id: RunId, input_id: InputId
         usage: Usage::default(),
         created_at: now,
         started_at: None,
+        start_after: None,
         ended_at: None,
         input: None,
         links: RunLinks::of(run_id),
@@ -385,6 +393,7 @@ fn new_row(now: Timestamp, session: &Session, new: &NewRun) -> RunRow {
         usage: Usage::default(),
         created_at: now,
         started_at: None,
+        start_after: new.start_after,
         ended_at: None,
         metadata: new.metadata.clone(),
         input: None,
@@ -422,8 +431,8 @@ fn new_input(now: Timestamp, row: &RunRow, new: &NewRun, delivery: Delivery) -> 
 
 async fn insert_run(tx: &mut Tx, row: &RunRow, queued_seq: i64) -> Result<()> {
     sqlx::query(
-        "INSERT INTO runs (id, root_id, session_id, profile_id, status, fence, options, input_id, queued_seq, doc, created_at) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+        "INSERT INTO runs (id, root_id, session_id, profile_id, status, fence, options, input_id, queued_seq, start_after, doc, created_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
     )
     .bind(row.run.id.to_string())
     .bind(row.run.root_id.to_string())
@@ -434,6 +443,7 @@ async fn insert_run(tx: &mut Tx, row: &RunRow, queued_seq: i64) -> Result<()> {
     .bind(to_json(&row.options)?)
     .bind(row.input_id.to_string())
     .bind(queued_seq)
+    .bind(row.run.start_after.map(Timestamp::as_millis))
     .bind(to_json(&row.run)?)
     .bind(row.run.created_at.as_millis())
     .execute(&mut tx.connection)

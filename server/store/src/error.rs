@@ -24,6 +24,9 @@ pub enum Error {
     /// The run can't go on: it ended for good, or its chain has gone on without it.
     #[error("the run can't be resumed")]
     NotResumable,
+    /// The place is no place to fork from or to rewind to: it is inside a call and its result, or not of this transcript.
+    #[error("the place is between a call and its result")]
+    InvalidPoint,
     /// The input doesn't wait any more.
     #[error("the input doesn't wait any more")]
     NotWaiting,
@@ -75,6 +78,7 @@ impl Error {
             | Self::NotSteerable
             | Self::NotResumable
             | Self::NotWaiting
+            | Self::InvalidPoint
             | Self::IdConflict
             | Self::PreconditionFailed
             | Self::Fenced

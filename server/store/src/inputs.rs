@@ -81,6 +81,7 @@ impl Tx {
             finish_reason: None,
             usage: None,
             kind,
+            superseded: false,
             created_at: self.now,
             completed_at: Some(self.now),
         };

@@ -10,7 +10,6 @@ use talaria_openapi::interactions::{
     ApprovalRule, ChoiceId, Interaction, InteractionKind, InteractionStatus, Resolution,
 };
 use talaria_openapi::runs::RunStatus;
-use talaria_openapi::time::Timestamp;
 
 use crate::rows::{from_json, name_of, to_json};
 use crate::runs::{ActiveRun, RunRow};
@@ -124,14 +123,6 @@ impl Store {
     /// Closes what nobody answered in time, which counts as no; gives the runs that go on.
     pub async fn expire_interactions(&self) -> Result<Vec<ActiveRun>> {
         self.writer.write(Durability::Full, |tx| Box::pin(tx_expire(tx))).await
-    }
-
-    /// When the next interaction expires.
-    pub async fn next_expiry(&self) -> Result<Option<Timestamp>> {
-        let next: Option<i64> = sqlx::query_scalar("SELECT min(expires_at) FROM interactions WHERE status = 'pending'")
-            .fetch_one(&self.readers)
-            .await?;
-        Ok(next.map(Timestamp::from_millis))
     }
 
     /// The rules that allow a kind of call in a chain.

@@ -21,6 +21,8 @@ pub struct MessageFilter {
     pub after_seq: i64,
     /// Before this number; for pages in falling order.
     pub before_seq: Option<i64>,
+    /// Also those that a rewind took out of the transcript.
+    pub with_superseded: bool,
     /// Newest first.
     pub is_descending: bool,
 }
@@ -35,10 +37,10 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<Message>> {
         const ASCENDING: &str = "SELECT doc FROM messages WHERE session_id = $1 AND profile_id = $2 AND seq > $3 \
-             AND ($4 IS NULL OR seq < $4) AND ($5 IS NULL OR role = $5) AND ($6 IS NULL OR run_id = $6) \
+             AND ($4 IS NULL OR seq < $4) AND ($5 IS NULL OR role = $5) AND ($6 IS NULL OR run_id = $6) AND ($8 OR superseded = 0) \
              ORDER BY seq LIMIT $7";
         const DESCENDING: &str = "SELECT doc FROM messages WHERE session_id = $1 AND profile_id = $2 AND seq > $3 \
-             AND ($4 IS NULL OR seq < $4) AND ($5 IS NULL OR role = $5) AND ($6 IS NULL OR run_id = $6) \
+             AND ($4 IS NULL OR seq < $4) AND ($5 IS NULL OR role = $5) AND ($6 IS NULL OR run_id = $6) AND ($8 OR superseded = 0) \
              ORDER BY seq DESC LIMIT $7";
         let rows = sqlx::query(if filter.is_descending { DESCENDING } else { ASCENDING })
             .bind(session_id.to_string())
@@ -48,14 +50,15 @@ impl Store {
             .bind(filter.role.as_ref().map(name_of).transpose()?)
             .bind(filter.run_id.map(|id| id.to_string()))
             .bind(limit)
+            .bind(filter.with_superseded)
             .fetch_all(&self.readers)
             .await?;
         rows.iter().map(|row| from_json(row.get(0), "message")).collect()
     }
 
-    /// Every message of a session, oldest first: what the model's history is made from.
+    /// The transcript of a session, oldest first: what the model's history is made from.
     pub async fn history(&self, session_id: SessionId) -> Result<Vec<Message>> {
-        let rows = sqlx::query("SELECT doc FROM messages WHERE session_id = $1 ORDER BY seq")
+        let rows = sqlx::query("SELECT doc FROM messages WHERE session_id = $1 AND superseded = 0 ORDER BY seq")
             .bind(session_id.to_string())
             .fetch_all(&self.readers)
             .await?;

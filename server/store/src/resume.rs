@@ -58,7 +58,7 @@ async fn tx_resume(tx: &mut Tx, profile_id: ProfileId, run_id: RunId, more: Vec<
     }))
 }
 
-/// Whether nothing was accepted in the chain after this run.
+/// Whether nothing was accepted in the chain after this run, and it wasn't rewound.
 async fn is_last(tx: &mut Tx, row: &RunRow) -> Result<bool> {
     let later: i64 =
         sqlx::query_scalar("SELECT count(*) FROM runs WHERE root_id = $1 AND id <> $2 AND (created_at, id) > ($3, $2)")
@@ -67,5 +67,9 @@ async fn is_last(tx: &mut Tx, row: &RunRow) -> Result<bool> {
             .bind(row.run.created_at.as_millis())
             .fetch_one(&mut tx.connection)
             .await?;
-    Ok(later == 0)
+    let rewound_seq: i64 = sqlx::query_scalar("SELECT rewound_seq FROM chains WHERE root_id = $1")
+        .bind(row.run.root_id.to_string())
+        .fetch_one(&mut tx.connection)
+        .await?;
+    Ok(later == 0 && row.run.last_seq.is_some_and(|last| last > rewound_seq))
 }

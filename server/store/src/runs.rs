@@ -63,6 +63,8 @@ pub struct NewRun {
     pub request_sha256: String,
     /// What to say.
     pub content: Vec<Part>,
+    /// Not before this time; it waits in the queue until then.
+    pub start_after: Option<Timestamp>,
     /// What to do when the chain is busy.
     pub when_busy: WhenBusy,
     /// `provider/model`; the session's when `None`.
@@ -266,9 +268,11 @@ impl Store {
     /// Runs of a profile, by the time they were accepted.
     pub async fn list_runs(&self, profile_id: ProfileId, filter: &RunFilter, limit: u32) -> Result<Vec<Run>> {
         const NEWEST: &str = "SELECT doc FROM runs WHERE profile_id = $1 AND ($2 IS NULL OR session_id = $2) \
+             AND ($2 IS NOT NULL OR root_id NOT IN (SELECT root_id FROM chains WHERE ephemeral = 1)) \
              AND ($3 IS NULL OR status = $3) AND ($4 IS NULL OR (created_at, id) < ($4, $5)) \
              ORDER BY created_at DESC, id DESC LIMIT $6";
         const OLDEST: &str = "SELECT doc FROM runs WHERE profile_id = $1 AND ($2 IS NULL OR session_id = $2) \
+             AND ($2 IS NOT NULL OR root_id NOT IN (SELECT root_id FROM chains WHERE ephemeral = 1)) \
              AND ($3 IS NULL OR status = $3) AND ($4 IS NULL OR (created_at, id) > ($4, $5)) \
              ORDER BY created_at, id LIMIT $6";
         let rows = sqlx::query(if filter.is_ascending { OLDEST } else { NEWEST })
@@ -360,6 +364,18 @@ impl Tx {
         Ok((busy, queue_depth))
     }
 
+    /// Whether a run waits whose time has come.
+    pub(crate) async fn has_due(&mut self, root_id: SessionId) -> Result<bool> {
+        let due: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM runs WHERE root_id = $1 AND status = 'queued' AND (start_after IS NULL OR start_after <= $2)",
+        )
+        .bind(root_id.to_string())
+        .bind(self.now.as_millis())
+        .fetch_one(&mut self.connection)
+        .await?;
+        Ok(due > 0)
+    }
+
     /// Claims a waiting run: it begins to work, and its input enters the transcript.
     pub(crate) async fn claim(&mut self, mut row: RunRow) -> Result<Box<ActiveRun>> {
         let next = run_state::next(row.run.status, Transition::Claim).map_err(|_| Error::Fenced)?;
@@ -394,9 +410,11 @@ impl Tx {
             return Ok(None);
         }
         let waiting: Option<String> = sqlx::query_scalar(
-            "SELECT id FROM runs WHERE root_id = $1 AND status = 'queued' ORDER BY queued_seq LIMIT 1",
+            "SELECT id FROM runs WHERE root_id = $1 AND status = 'queued' AND (start_after IS NULL OR start_after <= $2) \
+             ORDER BY queued_seq LIMIT 1",
         )
         .bind(root_id.to_string())
+        .bind(self.now.as_millis())
         .fetch_optional(&mut self.connection)
         .await?;
         match waiting {

@@ -1,7 +1,7 @@
 //! Full-text search (SQLite): bags of encoded tokens find candidates, the query itself verifies them.
 
 use sqlx::Row as _;
-use talaria_openapi::ids::{ProfileId, SessionId};
+use talaria_openapi::ids::{MessageId, ProfileId, SessionId};
 use talaria_openapi::messages::{Message, Part, ResultContent, Role};
 use talaria_text::search_query::SearchQuery;
 use talaria_text::search_tokens::search_tokens;
@@ -133,7 +133,7 @@ fn push(text: &mut String, more: &str) {
 }
 
 impl Tx {
-    /// Makes a message searchable.
+    /// Makes a message searchable, unless its chain is ephemeral.
     pub(crate) async fn index_message(
         &mut self,
         root_id: SessionId,
@@ -158,19 +158,37 @@ impl Tx {
         if tokens.is_empty() {
             return Ok(());
         }
-        let rowid: i64 = sqlx::query_scalar(
-            "INSERT INTO search_entries (root_id, profile_id, message_id) VALUES ($1, $2, $3) RETURNING rowid",
+        let rowid: Option<i64> = sqlx::query_scalar(
+            "INSERT INTO search_entries (root_id, profile_id, message_id) \
+             SELECT root_id, $2, $3 FROM chains WHERE root_id = $1 AND ephemeral = 0 RETURNING rowid",
         )
         .bind(root_id.to_string())
         .bind(profile_id.to_string())
         .bind(message.id.to_string())
-        .fetch_one(&mut self.connection)
+        .fetch_optional(&mut self.connection)
         .await?;
+        let Some(rowid) = rowid else { return Ok(()) };
         sqlx::query("INSERT INTO search_index (rowid, tokens) VALUES ($1, $2)")
             .bind(rowid)
             .bind(tokens.join(" "))
             .execute(&mut self.connection)
             .await?;
+        Ok(())
+    }
+
+    /// Makes one message unfindable.
+    pub(crate) async fn unindex_message(&mut self, root_id: SessionId, message_id: MessageId) -> Result<()> {
+        for statement in [
+            "DELETE FROM search_index WHERE rowid IN \
+             (SELECT rowid FROM search_entries WHERE root_id = $1 AND message_id = $2)",
+            "DELETE FROM search_entries WHERE root_id = $1 AND message_id = $2",
+        ] {
+            sqlx::query(statement)
+                .bind(root_id.to_string())
+                .bind(message_id.to_string())
+                .execute(&mut self.connection)
+                .await?;
+        }
         Ok(())
     }
 

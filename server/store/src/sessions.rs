@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteRow;
 use talaria_openapi::Metadata;
 use talaria_openapi::events::EventBody;
 use talaria_openapi::ids::{FileId, ProfileId, SessionId};
-use talaria_openapi::messages::Message;
+use talaria_openapi::messages::{Message, Usage};
 use talaria_openapi::sessions::{PromptLayer, Session, SessionSource, SessionStatus, Snapshot};
 use talaria_openapi::time::Timestamp;
 
@@ -26,7 +26,7 @@ macro_rules! select_session {
             "SELECT sessions.id, sessions.root_id, sessions.profile_id, sessions.parent_session_id, ",
             "sessions.forked_from, sessions.source, sessions.workspace, sessions.ended_at, sessions.end_reason, ",
             "sessions.created_at, chains.tip_id, chains.head_seq, chains.title, chains.metadata, chains.model, ",
-            "chains.usage, chains.archived_at, chains.updated_at, ",
+            "chains.usage, chains.archived_at, chains.updated_at, chains.ephemeral, ",
             "(SELECT runs.id FROM runs WHERE runs.root_id = chains.root_id ",
             "AND runs.status IN ('running', 'requires_action', 'cancelling')) AS active_run_id, ",
             "(SELECT runs.status FROM runs WHERE runs.root_id = chains.root_id ",
@@ -59,6 +59,8 @@ pub struct NewSession {
     pub prompt: Vec<PromptLayer>,
     /// Messages that it begins with.
     pub messages: Vec<Message>,
+    /// Whether it is unlisted, unsearched, and purged an hour after its last run.
+    pub is_ephemeral: bool,
     /// SHA-256 of the request, to recognise a repeated one.
     pub request_sha256: String,
 }
@@ -119,14 +121,14 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<Session>> {
         const NEWEST: &str = select_session!(
-            "WHERE chains.profile_id = $1 AND sessions.id = chains.tip_id \
+            "WHERE chains.profile_id = $1 AND sessions.id = chains.tip_id AND chains.ephemeral = 0 \
              AND ($2 IS NULL OR (chains.archived_at IS NOT NULL) = $2) AND ($3 IS NULL OR sessions.source = $3) \
              AND ($4 IS NULL OR substr(chains.title, 1, length($4)) = $4) \
              AND ($5 IS NULL OR (chains.created_at, chains.root_id) < ($5, $6)) \
              ORDER BY chains.created_at DESC, chains.root_id DESC LIMIT $7"
         );
         const OLDEST: &str = select_session!(
-            "WHERE chains.profile_id = $1 AND sessions.id = chains.tip_id \
+            "WHERE chains.profile_id = $1 AND sessions.id = chains.tip_id AND chains.ephemeral = 0 \
              AND ($2 IS NULL OR (chains.archived_at IS NOT NULL) = $2) AND ($3 IS NULL OR sessions.source = $3) \
              AND ($4 IS NULL OR substr(chains.title, 1, length($4)) = $4) \
              AND ($5 IS NULL OR (chains.created_at, chains.root_id) > ($5, $6)) \
@@ -213,53 +215,11 @@ impl Tx {
 }
 
 async fn tx_create(tx: &mut Tx, new: NewSession) -> Result<Session> {
-    let known: Option<SqliteRow> = sqlx::query("SELECT request_sha256, profile_id FROM sessions WHERE id = $1")
-        .bind(new.id.to_string())
-        .fetch_optional(&mut tx.connection)
-        .await?;
-    if let Some(row) = known {
-        let is_same =
-            row.get::<&str, _>(0) == new.request_sha256 && row.get::<&str, _>(1) == new.profile_id.to_string();
-        return if is_same {
-            tx.get_session(new.profile_id, new.id).await
-        } else {
-            Err(Error::IdConflict)
-        };
+    if let Some(known) = find_repeated(tx, new.id, new.profile_id, &new.request_sha256).await? {
+        return Ok(known);
     }
-    let (root_id, now) = (new.id, tx.now.as_millis());
-    // The numbers of a new chain would be taken for those of the deleted one by readers that still have its cursors.
-    let deleted: i64 = sqlx::query_scalar("SELECT count(*) FROM tombstones WHERE root_id = $1")
-        .bind(root_id.to_string())
-        .fetch_one(&mut tx.connection)
-        .await?;
-    if deleted > 0 {
-        return Err(Error::IdConflict);
-    }
-    sqlx::query(
-        "INSERT INTO chains (root_id, profile_id, tip_id, head_seq, title, metadata, model, usage, created_at, updated_at) \
-         VALUES ($1, $2, $1, 0, $3, $4, $5, '{\"input_tokens\":0,\"output_tokens\":0,\"cached_tokens\":0,\"cost_usd\":0.0}', $6, $6)",
-    )
-    .bind(root_id.to_string())
-    .bind(new.profile_id.to_string())
-    .bind(new.title.as_deref())
-    .bind(to_json(&new.metadata)?)
-    .bind(&new.model)
-    .bind(now)
-    .execute(&mut tx.connection)
-    .await?;
-    sqlx::query(
-        "INSERT INTO sessions (id, root_id, profile_id, source, workspace, prompt, request_sha256, created_at) \
-         VALUES ($1, $1, $2, $3, $4, $5, $6, $7)",
-    )
-    .bind(root_id.to_string())
-    .bind(new.profile_id.to_string())
-    .bind(name_of(&new.source)?)
-    .bind(&new.workspace)
-    .bind(to_json(&new.prompt)?)
-    .bind(&new.request_sha256)
-    .bind(now)
-    .execute(&mut tx.connection)
-    .await?;
+    insert_session(tx, &new, None).await?;
+    let root_id = new.id;
     let place = Place {
         root_id,
         session_id: root_id,
@@ -273,6 +233,71 @@ async fn tx_create(tx: &mut Tx, new: NewSession) -> Result<Session> {
         tx.put_message(place, new.profile_id, message).await?;
     }
     tx.get_session(new.profile_id, root_id).await
+}
+
+/// The session that a repeated request of the same content has made. The same id for anything else is refused, and the id
+/// of a deleted chain.
+pub(crate) async fn find_repeated(
+    tx: &mut Tx,
+    session_id: SessionId,
+    profile_id: ProfileId,
+    request_sha256: &str,
+) -> Result<Option<Session>> {
+    let known: Option<SqliteRow> = sqlx::query("SELECT request_sha256, profile_id FROM sessions WHERE id = $1")
+        .bind(session_id.to_string())
+        .fetch_optional(&mut tx.connection)
+        .await?;
+    if let Some(row) = known {
+        let is_same = row.get::<&str, _>(0) == request_sha256 && row.get::<&str, _>(1) == profile_id.to_string();
+        return if is_same {
+            tx.get_session(profile_id, session_id).await.map(Some)
+        } else {
+            Err(Error::IdConflict)
+        };
+    }
+    // The numbers of a new chain would be taken for those of the deleted one by readers that still have its cursors.
+    let deleted: i64 = sqlx::query_scalar("SELECT count(*) FROM tombstones WHERE root_id = $1")
+        .bind(session_id.to_string())
+        .fetch_one(&mut tx.connection)
+        .await?;
+    if deleted > 0 {
+        return Err(Error::IdConflict);
+    }
+    Ok(None)
+}
+
+/// The rows of a new chain and its first session; without events.
+pub(crate) async fn insert_session(tx: &mut Tx, new: &NewSession, forked_from: Option<SessionId>) -> Result<()> {
+    let (root_id, now) = (new.id, tx.now.as_millis());
+    sqlx::query(
+        "INSERT INTO chains (root_id, profile_id, tip_id, head_seq, title, metadata, model, usage, ephemeral, created_at, \
+         updated_at) VALUES ($1, $2, $1, 0, $3, $4, $5, $6, $7, $8, $8)",
+    )
+    .bind(root_id.to_string())
+    .bind(new.profile_id.to_string())
+    .bind(new.title.as_deref())
+    .bind(to_json(&new.metadata)?)
+    .bind(&new.model)
+    .bind(to_json(&Usage::default())?)
+    .bind(new.is_ephemeral)
+    .bind(now)
+    .execute(&mut tx.connection)
+    .await?;
+    sqlx::query(
+        "INSERT INTO sessions (id, root_id, profile_id, forked_from, source, workspace, prompt, request_sha256, created_at) \
+         VALUES ($1, $1, $2, $3, $4, $5, $6, $7, $8)",
+    )
+    .bind(root_id.to_string())
+    .bind(new.profile_id.to_string())
+    .bind(forked_from.map(|id| id.to_string()))
+    .bind(name_of(&new.source)?)
+    .bind(&new.workspace)
+    .bind(to_json(&new.prompt)?)
+    .bind(&new.request_sha256)
+    .bind(now)
+    .execute(&mut tx.connection)
+    .await?;
+    Ok(())
 }
 
 async fn tx_update(
@@ -336,20 +361,30 @@ async fn tx_delete(
 ) -> Result<Vec<FileId>> {
     let session = tx.get_session(profile_id, session_id).await?;
     tx.refuse_if_busy(session.root_id).await?;
-    let files = tx.files_of(session.root_id).await?;
-    let root_id = session.root_id.to_string();
-    let seq = tx.next_seq(session.root_id).await?;
+    tx_remove_chain(tx, profile_id, session.root_id, &deleted_by).await
+}
+
+/// Removes an idle chain, and leaves a tombstone; gives the files whose bytes are to be removed.
+pub(crate) async fn tx_remove_chain(
+    tx: &mut Tx,
+    profile_id: ProfileId,
+    chain: SessionId,
+    deleted_by: &str,
+) -> Result<Vec<FileId>> {
+    let files = tx.files_of(chain).await?;
+    let root_id = chain.to_string();
+    let seq = tx.next_seq(chain).await?;
     sqlx::query(
         "INSERT INTO tombstones (root_id, profile_id, head_seq, deleted_by, deleted_at) VALUES ($1, $2, $3, $4, $5)",
     )
     .bind(&root_id)
     .bind(profile_id.to_string())
     .bind(seq)
-    .bind(&deleted_by)
+    .bind(deleted_by)
     .bind(tx.now.as_millis())
     .execute(&mut tx.connection)
     .await?;
-    tx.unindex_chain(session.root_id).await?;
+    tx.unindex_chain(chain).await?;
     sqlx::query("DELETE FROM chains WHERE root_id = $1")
         .bind(&root_id)
         .execute(&mut tx.connection)
@@ -358,7 +393,7 @@ async fn tx_delete(
         .bind(tx.now.as_millis() - TOMBSTONE_MILLIS)
         .execute(&mut tx.connection)
         .await?;
-    tx.tell_deleted(session.root_id, seq, &deleted_by)?;
+    tx.tell_deleted(chain, seq, deleted_by)?;
     Ok(files)
 }
 
@@ -394,7 +429,7 @@ fn to_session(row: &SqliteRow) -> Result<Session> {
         workspace: row.get("workspace"),
         model: row.get("model"),
         source: from_json(&format!("\"{}\"", row.get::<&str, _>("source")), "session source")?,
-        ephemeral: false,
+        ephemeral: row.get("ephemeral"),
         archived_at: row.get::<Option<i64>, _>("archived_at").map(Timestamp::from_millis),
         metadata: from_json(row.get("metadata"), "metadata")?,
         usage: from_json(row.get("usage"), "usage")?,

@@ -129,21 +129,20 @@ async fn end_run(tx: &mut Tx, row: &mut RunRow, end: End) -> Result<()> {
     row.run.ended_at = Some(tx.now);
     row.run.output = Some(end.output);
     row.run.error = end.error.filter(|_| !was_cancelled);
-    let cancelled = || Stop {
-        reason: StopReason::Cancelled,
-        detail: end.stop.detail.clone(),
-    };
     row.run.stop = Some(match row.run.stop.take() {
-        // Whoever took its place has said so.
-        Some(superseded) if was_cancelled => superseded,
-        _ if was_cancelled => cancelled(),
+        // Whoever stopped it has said why.
+        Some(told) if was_cancelled => told,
+        None if was_cancelled => Stop {
+            reason: StopReason::Cancelled,
+            detail: end.stop.detail,
+        },
         _ => end.stop,
     });
     append_terminal(tx, row).await?;
     accept::promote_undelivered(tx, row).await
 }
 
-async fn append_terminal(tx: &mut Tx, row: &mut RunRow) -> Result<()> {
+pub(crate) async fn append_terminal(tx: &mut Tx, row: &mut RunRow) -> Result<()> {
     let place = row.place();
     let seq = tx.next_seq(place.root_id).await?;
     row.run.first_seq.get_or_insert(seq);
@@ -173,6 +172,11 @@ pub(crate) async fn tx_cancel(
     row.run.status = next.status;
     let place = row.place();
     interactions::cancel_pending(tx, &mut row).await?;
+    // Whoever takes its place has said so before.
+    row.run.stop.get_or_insert_with(|| Stop {
+        reason: StopReason::Cancelled,
+        detail: reason.clone(),
+    });
     if next.is_terminal {
         if was_waiting {
             drop_input(tx, &row, reason.clone().unwrap_or_else(|| format!("cancelled by {by}"))).await?;
@@ -182,10 +186,6 @@ pub(crate) async fn tx_cancel(
         row.run.output = Some(RunOutput {
             text: String::new(),
             message_ids: Vec::new(),
-        });
-        row.run.stop.get_or_insert(Stop {
-            reason: StopReason::Cancelled,
-            detail: reason,
         });
         append_terminal(tx, &mut row).await?;
         accept::promote_undelivered(tx, &row).await?;

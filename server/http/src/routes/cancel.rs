@@ -6,10 +6,12 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
+use talaria_agent::Cancel;
+use talaria_domain::tool::DEFAULT_GRACE;
 use talaria_openapi::auth::Scope;
 use talaria_openapi::errors::ErrorCode;
 use talaria_openapi::runs::{
-    CancelMode, CancelRunRequest, CancelSessionRequest, CancelledSession, QueueAfterCancel, Run, RunStatus,
+    CancelRunRequest, CancelSessionRequest, CancelledSession, QueueAfterCancel, Run, RunStatus,
 };
 use talaria_openapi::sessions::Session;
 use talaria_store::RunFilter;
@@ -24,17 +26,36 @@ use crate::routes::{id, sessions};
 use crate::state::AppState;
 
 const MAX_REASON_CHARS: usize = 500;
+/// The longest time that tools can be given to stop by themselves.
+const MAX_GRACE: Duration = Duration::from_secs(30);
+/// How long an answer that waits for the end waits beyond that.
+const WAIT_BEYOND_GRACE: Duration = Duration::from_secs(10);
 /// How long a forced deletion waits for a run to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-fn check_reason(reason: Option<&String>) -> ApiResult<()> {
-    match reason.filter(|reason| reason.chars().count() > MAX_REASON_CHARS) {
-        Some(_) => Err(ApiError::invalid(
+fn how(request: CancelRunRequest) -> ApiResult<Cancel> {
+    if request
+        .reason
+        .as_ref()
+        .is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS)
+    {
+        return Err(ApiError::invalid(
             "/reason",
             format!("at most {MAX_REASON_CHARS} characters"),
-        )),
-        None => Ok(()),
+        ));
     }
+    let grace = request.grace_ms.map_or(DEFAULT_GRACE, Duration::from_millis);
+    if grace > MAX_GRACE {
+        return Err(ApiError::invalid(
+            "/grace_ms",
+            format!("at most {}", MAX_GRACE.as_millis()),
+        ));
+    }
+    Ok(Cancel {
+        mode: request.mode,
+        reason: request.reason,
+        grace,
+    })
 }
 
 /// Tells a run to stop. A run that has ended is answered as it is.
@@ -49,14 +70,15 @@ pub(crate) async fn cancel_run(
 ) -> ApiResult<Response> {
     caller.allow(Scope::RunsWrite)?;
     Params::of(&uri)?.finish()?;
-    check_reason(request.reason.as_ref())?;
+    let wait = request.wait;
+    let cancel = how(request)?;
+    let patience = cancel.grace + WAIT_BEYOND_GRACE;
     let run_id = id(&run_id, ErrorCode::RunNotFound)?;
-    let run = state
-        .settings
-        .runs
-        .cancel(&caller.0, run_id, request.mode, request.reason)
-        .await;
-    let run = run.map_err(|error| ApiError::from(error).not_found(ErrorCode::RunNotFound))?;
+    let run = state.settings.runs.cancel(&caller.0, run_id, cancel).await;
+    let mut run = run.map_err(|error| ApiError::from(error).not_found(ErrorCode::RunNotFound))?;
+    if wait {
+        run = settled(&state, &caller, run.id, patience).await?;
+    }
     let status = if run.status.is_ended() {
         StatusCode::OK
     } else {
@@ -85,12 +107,8 @@ pub(crate) async fn stop_chain(state: &AppState, caller: &Caller, session: &Sess
             .list_runs(caller.profile_id(), &filter, 200)
             .await?
         {
-            let reason = Some("the session is being deleted".to_owned());
-            let run = state
-                .settings
-                .runs
-                .cancel(&caller.0, run.id, CancelMode::Force, reason)
-                .await?;
+            let cancel = Cancel::now("the session is being deleted");
+            let run = state.settings.runs.cancel(&caller.0, run.id, cancel).await?;
             settled(state, caller, run.id, until.saturating_duration_since(Instant::now())).await?;
         }
     }
@@ -110,20 +128,28 @@ pub(crate) async fn cancel_session(
 ) -> ApiResult<Response> {
     caller.allow(Scope::RunsWrite)?;
     Params::of(&uri)?.finish()?;
-    check_reason(request.reason.as_ref())?;
+    let (queue, wait) = (request.queue, request.wait);
+    let cancel = how(CancelRunRequest {
+        mode: request.mode,
+        reason: request.reason,
+        grace_ms: request.grace_ms,
+        wait,
+    })?;
+    let patience = cancel.grace + WAIT_BEYOND_GRACE;
     let session = sessions::find(&state, &caller, &session_id).await?;
     // The queue first: nothing of it may start in between.
-    let cleared = match request.queue {
+    let cleared = match queue {
         QueueAfterCancel::Keep => Vec::new(),
         QueueAfterCancel::Clear => clear_queue(&state, &caller, &session).await?,
     };
     let run = match active_run(&state, &caller, &session).await? {
         Some(run) => {
-            let cancelled = state
-                .settings
-                .runs
-                .cancel(&caller.0, run.id, request.mode, request.reason);
-            Some(cancelled.await?)
+            let run = state.settings.runs.cancel(&caller.0, run.id, cancel).await?;
+            Some(if wait {
+                settled(&state, &caller, run.id, patience).await?
+            } else {
+                run
+            })
         }
         None => None,
     };

@@ -5,10 +5,12 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use talaria_openapi::auth::Scope;
 use talaria_openapi::errors::{ErrorCode, Problem};
-use talaria_openapi::inputs::Input;
+use talaria_openapi::inputs::{Delivery, Input, QueuedDelivery, UpdateQueuedRequest};
 use talaria_openapi::page::Page;
+use talaria_store::QueueChanges;
 
 use crate::auth::Caller;
+use crate::body::Body;
 use crate::error::{ApiError, ApiResult};
 use crate::params::Params;
 use crate::routes::id;
@@ -54,6 +56,39 @@ pub(crate) async fn list_queue(
         next_cursor: None,
         has_more: false,
     }))
+}
+
+/// Changes an input that waits: its words, its place, or how it is delivered.
+#[utoipa::path(patch, path = "/v1/sessions/{session_id}/queue/{input_id}", tag = "sessions",
+    params(("session_id" = String, Path,), ("input_id" = String, Path,)), request_body = UpdateQueuedRequest,
+    responses((status = 200, body = Input), (status = 409, body = Problem)))]
+pub(crate) async fn update_queued(
+    State(state): State<AppState>,
+    caller: Caller,
+    Path((session_id, input_id)): Path<(String, String)>,
+    uri: Uri,
+    Body(request): Body<UpdateQueuedRequest>,
+) -> ApiResult<Json<Input>> {
+    caller.allow(Scope::RunsWrite)?;
+    Params::of(&uri)?.finish()?;
+    if request.position == Some(0) {
+        return Err(ApiError::invalid("/position", "places are counted from 1"));
+    }
+    let changes = QueueChanges {
+        content: request.input.as_ref().map(super::runs::content).transpose()?,
+        position: request.position,
+        delivery: request.delivery.map(|delivery| match delivery {
+            QueuedDelivery::Queue => Delivery::Queue,
+            QueuedDelivery::Interrupt => Delivery::Interrupt,
+            QueuedDelivery::Steer => Delivery::Steer,
+        }),
+    };
+    let session = super::sessions::find(&state, &caller, &session_id).await?;
+    let place = (session.root_id, id(&input_id, ErrorCode::InputNotFound)?);
+    let changed = state.settings.runs.change_queued(&caller.0, place, changes).await;
+    changed
+        .map(Json)
+        .map_err(|error| ApiError::from(error).not_found(ErrorCode::InputNotFound))
 }
 
 /// Takes back an input that waits. Once it is delivered, that is refused.

@@ -20,7 +20,8 @@ use crate::state::AppState;
 /// Messages of a session, oldest first.
 #[utoipa::path(get, path = "/v1/sessions/{session_id}/messages", tag = "sessions",
     params(("session_id" = String, Path,), ("limit" = Option<u32>, Query,), ("cursor" = Option<String>, Query,), ("order" = Option<String>, Query,),
-        ("role" = Option<Role>, Query,), ("run_id" = Option<String>, Query,), ("after_seq" = Option<i64>, Query,)),
+        ("role" = Option<Role>, Query,), ("run_id" = Option<String>, Query,), ("after_seq" = Option<i64>, Query,),
+        ("include" = Option<String>, Query, description = "`superseded`: also what a rewind took out")),
     responses((status = 200, body = Page<Message>), (status = 400, body = Problem)))]
 pub(crate) async fn list_messages(
     State(state): State<AppState>,
@@ -30,7 +31,12 @@ pub(crate) async fn list_messages(
 ) -> ApiResult<Response> {
     caller.allow(Scope::SessionsRead)?;
     let mut params = Params::of(&uri)?;
-    params.refuse_later(&["include", "chain"])?;
+    params.refuse_later(&["chain"])?;
+    let with_superseded = match params.take("include").as_deref() {
+        None => false,
+        Some("superseded") => true,
+        Some(_) => return Err(invalid("include", "must be `superseded`")),
+    };
     let limit = params.take_limit()?;
     let cursor = params.take("cursor");
     let mut filter = MessageFilter {
@@ -38,6 +44,7 @@ pub(crate) async fn list_messages(
         run_id: params.take_as("run_id", "the id of a run")?,
         after_seq: params.take_as("after_seq", "a number")?.unwrap_or(0),
         before_seq: None,
+        with_superseded,
         is_descending: !params.take_ascending(true)?,
     };
     params.finish()?;

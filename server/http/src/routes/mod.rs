@@ -3,6 +3,7 @@
 pub(crate) mod auth;
 pub(crate) mod cancel;
 pub(crate) mod files;
+pub(crate) mod forks;
 pub(crate) mod health;
 pub(crate) mod info;
 pub(crate) mod inputs;

@@ -14,7 +14,7 @@ use talaria_openapi::inputs::{IfUndelivered, InputBody};
 use talaria_openapi::messages::{Part, Role};
 use talaria_openapi::page::Page;
 use talaria_openapi::runs::{
-    CreateRunRequest, OnBusy, ResumeRunRequest, Run, RunLimits, RunStatus, SteerRunRequest, TriggerKind,
+    CreateRunRequest, OnBusy, OnDisconnect, ResumeRunRequest, Run, RunLimits, RunStatus, SteerRunRequest, TriggerKind,
 };
 use talaria_openapi::sessions::{CreateSessionRequest, Session, SessionSource};
 use talaria_openapi::time::Timestamp;
@@ -22,6 +22,7 @@ use talaria_store::{NewRun, RunFilter, RunOptions, WhenBusy};
 use tokio::time::Instant;
 use ulid::Ulid;
 
+use crate::attendance::{self, Bond};
 use crate::auth::Caller;
 use crate::body::{Body, OptionalBody};
 use crate::error::{ApiError, ApiResult};
@@ -32,6 +33,8 @@ use crate::sse;
 use crate::state::{AppState, sha256_hex};
 
 const MAX_INSTRUCTIONS_BYTES: usize = 64 * 1024;
+/// How far ahead a run can be asked for.
+const MAX_AHEAD_MILLIS: i64 = 366 * 24 * 60 * 60 * 1000;
 /// Longest wait that a request can ask for.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
@@ -103,6 +106,7 @@ pub(crate) async fn create_run(
                 title: new.title,
                 metadata: new.metadata,
                 workspace: new.workspace,
+                ephemeral: new.ephemeral,
                 ..CreateSessionRequest::default()
             };
             let made = sessions::create(&state, &caller, request).await;
@@ -125,6 +129,15 @@ async fn start(
     (request, named): (CreateRunRequest, Option<Ulid>),
     headers: &HeaderMap,
 ) -> ApiResult<Response> {
+    let wants_stream = wants_stream(headers);
+    let patience = preferred_wait(headers);
+    let is_bound = request.on_disconnect == OnDisconnect::Cancel;
+    if is_bound && !wants_stream && patience.is_none() {
+        return Err(ApiError::invalid(
+            "/on_disconnect",
+            "only for requests that wait for the run: with `Accept: text/event-stream` or `Prefer: wait`",
+        ));
+    }
     let mut new = new_run(state, caller, &session, request)?;
     let by_key = named.filter(|_| new.id.is_none() && new.input_id.is_none());
     new.id = new.id.or(by_key.map(RunId::from_ulid));
@@ -136,20 +149,14 @@ async fn start(
             error
         }
     })?;
-    let wants_stream = headers
-        .get(header::ACCEPT)
-        .and_then(|value| value.to_str().ok())
-        .is_some_and(|accept| {
-            accept
-                .split(',')
-                .any(|range| range.trim().starts_with("text/event-stream"))
-        });
-    let patience = preferred_wait(headers);
+    // From here on, whatever ends this request early may end the run.
+    let bond = is_bound.then(|| Bond::new(state, caller, run.id));
     let mut response = if wants_stream {
         let mut none = Params::of(&Uri::from_static("/"))?;
         // A stream that was cut is taken up by the same request again.
         let wanted = sse::wanted(headers, &mut none)?;
-        sse::stream(state, caller, &session, Some(run.id), wanted).await?
+        let response = sse::stream(state, caller, &session, Some(run.id), wanted).await?;
+        attendance::hold(response, (state.attendance.enter(run.id), bond))
     } else if let Some(patience) = patience {
         let input = run.input;
         let settled = settled(state, caller, run.id, patience).await?;
@@ -158,6 +165,7 @@ async fn start(
         } else {
             StatusCode::ACCEPTED
         };
+        bond.into_iter().for_each(Bond::dissolve);
         (status, Json(Run { input, ..settled })).into_response()
     } else {
         (StatusCode::ACCEPTED, Json(&run)).into_response()
@@ -175,6 +183,15 @@ async fn start(
         response.headers_mut().insert(idempotency::REPLAYED, replayed);
     }
     Ok(response)
+}
+
+fn wants_stream(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    accept.is_some_and(|accept| {
+        accept
+            .split(',')
+            .any(|range| range.trim().starts_with("text/event-stream"))
+    })
 }
 
 /// `Prefer: wait=N` (RFC 7240). What else is preferred is nobody's duty.
@@ -226,6 +243,7 @@ fn new_run(state: &AppState, caller: &Caller, session: &Session, request: Create
             format!("must be from 1 to {}", settings.max_rounds),
         ));
     }
+    let start_after = start_after(state, &request)?;
     let metadata = request.metadata.unwrap_or_default();
     sessions::check_metadata(&metadata)?;
     let trigger = match session.source {
@@ -239,6 +257,7 @@ fn new_run(state: &AppState, caller: &Caller, session: &Session, request: Create
         input_id: request.input_id,
         request_sha256,
         content: content(&request.input)?,
+        start_after,
         when_busy,
         model: request.model,
         limits: RunLimits {
@@ -254,6 +273,24 @@ fn new_run(state: &AppState, caller: &Caller, session: &Session, request: Create
         trigger,
         metadata,
     })
+}
+
+/// Whoever asks for later can't also ask for something to happen to what runs now.
+fn start_after(state: &AppState, request: &CreateRunRequest) -> ApiResult<Option<Timestamp>> {
+    let Some(at) = request.start_after else {
+        return Ok(None);
+    };
+    if matches!(request.on_busy, OnBusy::Interrupt | OnBusy::Steer) {
+        return Err(ApiError::invalid(
+            "/on_busy",
+            "a run for later waits in the queue: `interrupt` and `steer` are for now",
+        ));
+    }
+    let now = state.settings.clock.now();
+    if at.as_millis() - now.as_millis() > MAX_AHEAD_MILLIS {
+        return Err(ApiError::invalid("/start_after", "at most a year ahead"));
+    }
+    Ok(Some(at).filter(|at| *at > now))
 }
 
 pub(crate) fn content(input: &InputBody) -> ApiResult<Vec<Part>> {
@@ -385,6 +422,7 @@ pub(crate) async fn steer_run(
         input_id: request.id.or(named.map(InputId::from_ulid)),
         request_sha256: sha256_hex(&serde_json::to_string(&(run.id, &request)).unwrap_or_default()),
         content: content(&request.input)?,
+        start_after: None,
         when_busy: WhenBusy::SteerOnly(run.id, request.if_undelivered),
         model: None,
         limits: run.limits,

@@ -45,20 +45,25 @@ pub(crate) async fn create_session(
     Params::of(&uri)?.finish()?;
     let by_key = idempotency::named(&headers, &caller, "sessions", "")?.filter(|_| request.id.is_none());
     request.id = request.id.or(by_key.map(SessionId::from_ulid));
-    let created = create(&state, &caller, request).await;
-    let session = created.map_err(|error| {
+    let made = create(&state, &caller, request).await;
+    let session = made.map_err(|error| {
         if by_key.is_some() {
             idempotency::reused(error)
         } else {
             error
         }
     })?;
-    let mut response = with_etag(&session);
+    Ok(created(&session))
+}
+
+/// The answer to a request that made a session.
+pub(crate) fn created(session: &Session) -> Response {
+    let mut response = with_etag(session);
     *response.status_mut() = StatusCode::CREATED;
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/sessions/{}", session.id)) {
         response.headers_mut().insert(header::LOCATION, location);
     }
-    Ok(response)
+    response
 }
 
 /// Checks a request and creates its session.
@@ -104,6 +109,7 @@ pub(crate) async fn create(state: &AppState, caller: &Caller, request: CreateSes
         workspace,
         prompt,
         messages,
+        is_ephemeral: request.ephemeral.unwrap_or(false),
         request_sha256,
     };
     Ok(settings.store.create_session(new).await?)
@@ -152,6 +158,7 @@ fn initial_messages(session_id: SessionId, now: Timestamp, given: Vec<InputMessa
             finish_reason: None,
             usage: None,
             kind: MessageKind::Normal,
+            superseded: false,
             created_at: now,
             completed_at: Some(now),
         })
@@ -177,7 +184,7 @@ pub(crate) fn text_parts(content: InputContent, pointer: &str) -> ApiResult<Vec<
     parts.into_iter().enumerate().map(clean).collect()
 }
 
-fn check_title(title: Option<&str>) -> ApiResult<()> {
+pub(crate) fn check_title(title: Option<&str>) -> ApiResult<()> {
     if title.is_some_and(|title| title.chars().count() > MAX_TITLE_CHARS) {
         return Err(ApiError::invalid(
             "/title",
@@ -301,7 +308,7 @@ fn etag(session: &Session) -> String {
     format!("\"u{}\"", session.updated_at.as_millis())
 }
 
-fn with_etag(session: &Session) -> Response {
+pub(crate) fn with_etag(session: &Session) -> Response {
     let mut response = Json(session).into_response();
     if let Ok(value) = HeaderValue::from_str(&etag(session)) {
         response.headers_mut().insert(header::ETAG, value);

@@ -10,6 +10,7 @@ use talaria_openapi::errors::{ErrorCode, Problem};
 use talaria_openapi::events::Event;
 use talaria_openapi::page::Page;
 
+use crate::attendance;
 use crate::auth::Caller;
 use crate::error::{ApiError, ApiResult};
 use crate::params::Params;
@@ -110,5 +111,6 @@ pub(crate) async fn stream_run(
         .store
         .get_session(caller.profile_id(), run.session_id)
         .await?;
-    sse::stream(&state, &caller, &session, Some(run.id), wanted).await
+    let response = sse::stream(&state, &caller, &session, Some(run.id), wanted).await?;
+    Ok(attendance::hold(response, state.attendance.enter(run.id)))
 }

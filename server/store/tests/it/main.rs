@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test binary: its helpers fail like its tests")]
 
 mod busy;
+mod later;
 mod machine;
 mod walls;
 
@@ -32,7 +33,11 @@ async fn open(folder: &Path) -> Store {
 }
 
 async fn session(store: &Store, profile_id: ProfileId) -> Session {
-    let new = NewSession {
+    store.create_session(new_session(profile_id)).await.unwrap()
+}
+
+fn new_session(profile_id: ProfileId) -> NewSession {
+    NewSession {
         id: SessionId::new(),
         profile_id,
         title: Some("mine".to_owned()),
@@ -42,9 +47,9 @@ async fn session(store: &Store, profile_id: ProfileId) -> Session {
         workspace: "/".to_owned(),
         prompt: Vec::new(),
         messages: Vec::new(),
+        is_ephemeral: false,
         request_sha256: String::new(),
-    };
-    store.create_session(new).await.unwrap()
+    }
 }
 
 fn new_run(session: &Session, text: &str) -> NewRun {
@@ -55,6 +60,7 @@ fn new_run(session: &Session, text: &str) -> NewRun {
         id: None,
         input_id: None,
         request_sha256: String::new(),
+        start_after: None,
         when_busy: WhenBusy::Wait,
         model: None,
         limits: RunLimits {

@@ -28,7 +28,7 @@ use crate::sandbox::{Command, End, Limits, Report, Running, Sandbox};
 /// How long a command may take when the model doesn't say, and at most, in seconds.
 const DEFAULT_SECONDS: usize = 180;
 const MAX_SECONDS: usize = 600;
-/// How long its processes have to end by themselves. Less than the agent waits for a tool that was cancelled.
+/// How long its processes have to end by themselves after its time is over.
 const GRACE: Duration = Duration::from_secs(2);
 /// Variables of the server's environment that a command gets; none that can hold a key.
 const INHERITED: &[&str] = &[
@@ -239,7 +239,7 @@ async fn follow(mut running: Running, context: &ToolContext) -> (String, Report)
         tokio::select! {
             () = context.cancel.cancelled(), if !is_cancelled => {
                 is_cancelled = true;
-                running.cancel(GRACE).await;
+                running.cancel(context.grace.get()).await;
             }
             piece = running.next() => match piece {
                 Some(piece) => {

@@ -56,6 +56,7 @@ fn context(workspace: &Path) -> ToolContext {
         run_id: RunId::new(),
         workspace: workspace.into(),
         cancel: CancellationToken::new(),
+        grace: talaria_domain::tool::Grace::default(),
         live: None,
     }
 }
