@@ -20,3 +20,12 @@ fn every_event_is_in_the_document() {
         assert!(document.contains(&format!("\"{event_type}\"")), "{event_type}");
     }
 }
+
+#[test]
+fn the_tables_of_the_documents_are_up_to_date() {
+    let committed = std::fs::read_to_string(repository().join("docs/API-TABLES.md")).unwrap();
+    assert!(
+        committed == talaria_server::api_tables(),
+        "run `cargo run -p talaria-server -- openapi --tables > docs/API-TABLES.md` and look at what changed"
+    );
+}

@@ -16,6 +16,7 @@ mod forks;
 mod interactions;
 mod queue;
 mod runs;
+mod scopes;
 mod secrets;
 mod starting;
 mod stream;

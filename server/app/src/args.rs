@@ -52,6 +52,9 @@ pub(crate) enum Command {
         /// Compare with this file instead of printing; exit 1 when they differ.
         #[arg(long, value_name = "FILE")]
         check: Option<PathBuf>,
+        /// Print the page `docs/API-TABLES.md` instead: scopes, error codes and events.
+        #[arg(long, conflicts_with = "check")]
+        tables: bool,
     },
     /// Look at the configuration.
     Config {

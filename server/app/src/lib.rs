@@ -38,7 +38,8 @@ pub fn main() -> ExitCode {
     let args = Args::parse();
     match args.command.clone().unwrap_or(Command::Serve) {
         Command::Serve => serve(&args),
-        Command::Openapi { check } => openapi(check),
+        Command::Openapi { tables: true, .. } => say(api_tables().trim_end(), ExitCode::SUCCESS),
+        Command::Openapi { check, tables: false } => openapi(check),
         Command::Config {
             command: ConfigCommand::Check,
         } => match args.load_config() {
@@ -92,6 +93,12 @@ fn serve(args: &Args) -> ExitCode {
             complain(&error.to_string(), code)
         }
     }
+}
+
+/// The page `docs/API-TABLES.md`, as this program would write it.
+#[must_use]
+pub fn api_tables() -> String {
+    talaria_http::tables::api_tables()
 }
 
 /// The committed document, as this program would write it.

@@ -175,6 +175,7 @@ pub async fn start(prepared: Prepared) -> Result<Running, StartError> {
             origins: loaded.config.server.origins,
         },
         max_streams: loaded.config.server.max_streams,
+        rate_limits: rate_limits(loaded.config.server.rate_limits),
         render_metrics: render_metrics(&connections, shutdown.clone()),
         shutdown: shutdown.clone(),
     };
@@ -273,6 +274,13 @@ fn render_metrics(scope: &TaskScope, stop: CancellationToken) -> RenderMetrics {
             tracing::error!(error = %error, "nothing is measured: {error}");
             Arc::new(|| "# EOF\n".to_owned())
         }
+    }
+}
+
+fn rate_limits(limits: crate::config::RateLimits) -> talaria_http::RateLimits {
+    talaria_http::RateLimits {
+        runs: limits.runs,
+        requests: limits.requests,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Who asks: the credential of a request, checked in constant time, becomes a [`Principal`] in one profile.
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use sha2::{Digest as _, Sha256};
@@ -13,6 +13,8 @@ use talaria_openapi::time::Timestamp;
 
 use crate::error::{ApiError, ApiResult};
 use crate::params::Params;
+use crate::rate_limits::RateSlot;
+use crate::scopes;
 use crate::state::AppState;
 use crate::tokens::Refused;
 
@@ -35,6 +37,26 @@ impl Caller {
         }
     }
 
+    /// Whoever a request's credential stands for, in the profile that it names.
+    async fn known(parts: &Parts, state: &AppState) -> ApiResult<Self> {
+        let token = credential(&parts.headers)
+            .ok_or_else(|| unauthenticated("send `Authorization: Bearer <key>`; the local key is in <home>/token"))?;
+        let principal = authenticate(state, token).await?;
+        enter_profile(state, parts, &principal)?;
+        Ok(Self(principal))
+    }
+
+    /// Refuses unless the credential has the scopes of the route, and has not asked too often.
+    fn enter_route(&self, parts: &Parts, state: &AppState) -> ApiResult<()> {
+        let route = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+        let route = route.unwrap_or_default();
+        // A route that nobody has given scopes is nobody's.
+        let needed = scopes::needed(&parts.method, route).unwrap_or(Scope::ALL);
+        needed.iter().try_for_each(|scope| self.allow(*scope))?;
+        let slot = parts.extensions.get::<RateSlot>();
+        state.rates.count(&self.0, (&parts.method, route), slot)
+    }
+
     /// The profile that the request acts in.
     pub(crate) fn profile_id(&self) -> ProfileId {
         self.0.profile_id
@@ -45,11 +67,9 @@ impl FromRequestParts<AppState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> ApiResult<Self> {
-        let token = credential(&parts.headers)
-            .ok_or_else(|| unauthenticated("send `Authorization: Bearer <key>`; the local key is in <home>/token"))?;
-        let principal = authenticate(state, token).await?;
-        enter_profile(state, parts, &principal)?;
-        Ok(Self(principal))
+        let caller = Self::known(parts, state).await?;
+        caller.enter_route(parts, state)?;
+        Ok(caller)
     }
 }
 
@@ -63,9 +83,7 @@ impl FromRequestParts<AppState> for MaybeCaller {
         if credential(&parts.headers).is_none() {
             return Ok(Self(None));
         }
-        Caller::from_request_parts(parts, state)
-            .await
-            .map(|caller| Self(Some(caller)))
+        Caller::known(parts, state).await.map(|caller| Self(Some(caller)))
     }
 }
 

@@ -1,11 +1,14 @@
 //! The OpenAPI document: what the handlers say of themselves, and what holds for all of them.
 
+use axum::http::Method;
 use talaria_openapi::errors::{ErrorCode, Problem};
 use utoipa::ToSchema as _;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::response::Response;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Content, ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
+
+use crate::scopes;
 
 const PROBLEM_TYPE: &str = "application/problem+json";
 
@@ -17,19 +20,34 @@ pub(crate) fn complete(mut document: OpenApi) -> OpenApi {
         .build();
     let components = document.components.get_or_insert_default();
     components.add_security_scheme("key", SecurityScheme::Http(bearer));
-    for item in document.paths.paths.values_mut() {
-        for (is_get, operation) in operations(item) {
-            add_problems(operation, is_get);
+    for (path, item) in &mut document.paths.paths {
+        for (method, operation) in operations(item) {
+            add_problems(operation, method == Method::GET);
+            name_scopes(operation, &method, path);
             operation.responses.responses.values_mut().for_each(name_problem_type);
         }
     }
     document
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = (bool, &mut Operation)> {
-    let others = [&mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
-    let get = item.get.iter_mut().map(|operation| (true, operation));
-    get.chain(others.into_iter().flatten().map(|operation| (false, operation)))
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
+    let all = [
+        (Method::GET, &mut item.get),
+        (Method::POST, &mut item.post),
+        (Method::PUT, &mut item.put),
+        (Method::PATCH, &mut item.patch),
+        (Method::DELETE, &mut item.delete),
+    ];
+    all.into_iter()
+        .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+}
+
+/// Says which scopes an operation needs, in the place where the document says which credential.
+fn name_scopes(operation: &mut Operation, method: &Method, path: &str) {
+    if let Some(needed) = scopes::needed(method, path) {
+        let needed = needed.iter().map(|scope| scope.as_str());
+        operation.security = Some(vec![SecurityRequirement::new("key", needed)]);
+    }
 }
 
 /// What the layers in front of the handlers refuse: see `auth`, `body`, `params` and `middleware`.
@@ -37,7 +55,7 @@ fn add_problems(operation: &mut Operation, is_get: bool) {
     let is_open = operation.security.is_some();
     let mut statuses = vec![403, 500];
     if !is_open {
-        statuses.extend([401, 404, 422, 503]);
+        statuses.extend([401, 404, 422, 429, 503]);
     }
     if operation.request_body.is_some() {
         statuses.extend([400, 413, 415]);

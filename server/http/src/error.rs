@@ -89,7 +89,7 @@ impl ApiError {
         error
     }
 
-    fn retry_after(mut self, seconds: u64) -> Self {
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         self
     }

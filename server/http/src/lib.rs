@@ -12,12 +12,16 @@ mod error;
 mod idempotency;
 mod middleware;
 mod params;
+mod rate_limits;
 pub mod router;
 mod routes;
+pub mod scopes;
 mod sse;
 mod state;
+pub mod tables;
 mod tokens;
 
 pub use error::ApiError;
+pub use rate_limits::RateLimits;
 pub use state::{AppState, CheckWorkspace, HostPolicy, RenderMetrics, Settings};
 pub use tokens::SigningKey;

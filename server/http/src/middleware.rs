@@ -12,12 +12,13 @@ use talaria_openapi::errors::{ErrorCode, Problem};
 
 use crate::accept::accepts;
 use crate::error::ApiError;
+use crate::rate_limits::RateSlot;
 use crate::state::{AppState, HostPolicy};
 
 /// Longest id that a client may give a request.
 const MAX_REQUEST_ID: usize = 128;
 
-pub(crate) async fn around(State(state): State<AppState>, request: Request, next: Next) -> Response {
+pub(crate) async fn around(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let request_id = request_id(request.headers());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -26,10 +27,13 @@ pub(crate) async fn around(State(state): State<AppState>, request: Request, next
         .get::<MatchedPath>()
         .map(|route| route.as_str().to_owned());
     let accepted = (method == Method::GET).then(|| request.headers().clone());
+    let rates = RateSlot::default();
+    request.extensions_mut().insert(rates.clone());
     let mut response = match refuse_foreign(&state.settings.hosts, request.headers(), request.uri()) {
         Some(error) => error.into_response(),
         None => next.run(request).await,
     };
+    rates.tell(&mut response);
     if let Some(error) = accepted.and_then(|headers| refuse_unaccepted(&headers, &response)) {
         response = error.into_response();
     }

@@ -174,10 +174,14 @@ fn cors(origins: &[String]) -> CorsLayer {
         "x-talaria-profile",
     ];
     let exposed = [
+        "content-location",
         "content-range",
         "etag",
+        "idempotency-replayed",
         "link",
         "location",
+        "ratelimit",
+        "ratelimit-policy",
         "retry-after",
         "www-authenticate",
         "x-request-id",

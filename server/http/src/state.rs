@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::attendance::Attendance;
 use crate::cursor::CursorKey;
+use crate::rate_limits::{Policies, RateLimits};
 use crate::tokens::{SigningKey, Tokens};
 
 /// Decides whether a folder may be a workspace; gives it in canonical form, or says why not.
@@ -68,6 +69,8 @@ pub struct Settings {
     pub hosts: HostPolicy,
     /// Streams that may be open at the same time.
     pub max_streams: usize,
+    /// What one credential may ask for.
+    pub rate_limits: RateLimits,
     /// Writes what was measured.
     pub render_metrics: RenderMetrics,
     /// Cancelled when the server begins to stop.
@@ -81,6 +84,7 @@ pub struct AppState {
     pub(crate) cursor_key: Arc<CursorKey>,
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) attendance: Arc<Attendance>,
+    pub(crate) rates: Arc<Policies>,
     streams: Arc<AtomicUsize>,
 }
 
@@ -89,12 +93,14 @@ impl AppState {
     #[must_use]
     pub fn new(settings: Settings) -> Option<Self> {
         let cursor_key = Arc::new(CursorKey::new(settings.cursor_secret));
+        let rates = Arc::new(Policies::new(settings.rate_limits));
         let tokens = Tokens::new(settings.public_url.clone(), &settings.signing_key)?;
         Some(Self {
             settings: Arc::new(settings),
             cursor_key,
             tokens: Arc::new(tokens),
             attendance: Arc::default(),
+            rates,
             streams: Arc::default(),
         })
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -102,6 +103,29 @@ pub struct Server {
     pub max_streams: usize,
     /// Runs that may work at the same time.
     pub max_active_runs: usize,
+    /// What one key may ask for.
+    pub rate_limits: RateLimits,
+}
+
+/// What one key may ask for in a minute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RateLimits {
+    /// Runs that it may create.
+    pub runs: NonZeroU32,
+    /// Requests of any other kind.
+    pub requests: NonZeroU32,
+}
+
+impl Default for RateLimits {
+    fn default() -> Self {
+        const RUNS: NonZeroU32 = NonZeroU32::new(600).unwrap();
+        const REQUESTS: NonZeroU32 = NonZeroU32::new(6_000).unwrap();
+        Self {
+            runs: RUNS,
+            requests: REQUESTS,
+        }
+    }
 }
 
 impl Default for Server {
@@ -114,6 +138,7 @@ impl Default for Server {
             origins: Vec::new(),
             max_streams: 1_000,
             max_active_runs: talaria_agent::run::DEFAULT_MAX_ACTIVE_RUNS,
+            rate_limits: RateLimits::default(),
         }
     }
 }

@@ -8,7 +8,6 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use talaria_agent::Cancel;
 use talaria_domain::tool::DEFAULT_GRACE;
-use talaria_openapi::auth::Scope;
 use talaria_openapi::errors::ErrorCode;
 use talaria_openapi::runs::{
     CancelRunRequest, CancelSessionRequest, CancelledSession, QueueAfterCancel, Run, RunStatus,
@@ -68,7 +67,6 @@ pub(crate) async fn cancel_run(
     uri: Uri,
     OptionalBody(request): OptionalBody<CancelRunRequest>,
 ) -> ApiResult<Response> {
-    caller.allow(Scope::RunsWrite)?;
     Params::of(&uri)?.finish()?;
     let wait = request.wait;
     let cancel = how(request)?;
@@ -126,7 +124,6 @@ pub(crate) async fn cancel_session(
     uri: Uri,
     OptionalBody(request): OptionalBody<CancelSessionRequest>,
 ) -> ApiResult<Response> {
-    caller.allow(Scope::RunsWrite)?;
     Params::of(&uri)?.finish()?;
     let (queue, wait) = (request.queue, request.wait);
     let cancel = how(CancelRunRequest {

@@ -5,7 +5,6 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use talaria_openapi::auth::Scope;
 use talaria_openapi::errors::ErrorCode;
 use talaria_openapi::files::File;
 use tower_http::services::ServeFile;
@@ -63,7 +62,6 @@ pub(crate) async fn get_file_content(
 }
 
 async fn find(state: &AppState, caller: &Caller, file_id: &str) -> ApiResult<File> {
-    caller.allow(Scope::FilesRead)?;
     let file_id = id(file_id, ErrorCode::FileNotFound)?;
     let found = state.settings.store.get_file(caller.profile_id(), file_id).await;
     found.map_err(|error| ApiError::from(error).not_found(ErrorCode::FileNotFound))

@@ -3,7 +3,6 @@
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
-use talaria_openapi::auth::Scope;
 use talaria_openapi::errors::{ErrorCode, Problem};
 use talaria_openapi::ids::SessionId;
 use talaria_openapi::sessions::{ForkSessionRequest, RewindSessionRequest, Session};
@@ -29,7 +28,6 @@ pub(crate) async fn fork_session(
     headers: HeaderMap,
     OptionalBody(request): OptionalBody<ForkSessionRequest>,
 ) -> ApiResult<Response> {
-    caller.allow(Scope::SessionsWrite)?;
     Params::of(&uri)?.finish()?;
     check_title(request.title.as_deref())?;
     let named = idempotency::named(&headers, &caller, "fork", &session_id)?.filter(|_| request.id.is_none());
@@ -81,7 +79,6 @@ pub(crate) async fn rewind_session(
     uri: Uri,
     Body(request): Body<RewindSessionRequest>,
 ) -> ApiResult<Response> {
-    caller.allow(Scope::SessionsWrite)?;
     Params::of(&uri)?.finish()?;
     let session = find(&state, &caller, &session_id).await?;
     let store = &state.settings.store;

@@ -3,7 +3,6 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
-use talaria_openapi::auth::Scope;
 use talaria_openapi::errors::{ErrorCode, Problem};
 use talaria_openapi::inputs::{Delivery, Input, QueuedDelivery, UpdateQueuedRequest};
 use talaria_openapi::page::Page;
@@ -25,7 +24,6 @@ pub(crate) async fn get_input(
     Path(input_id): Path<String>,
     uri: Uri,
 ) -> ApiResult<Json<Input>> {
-    caller.allow(Scope::SessionsRead)?;
     Params::of(&uri)?.finish()?;
     let input_id = id(&input_id, ErrorCode::InputNotFound)?;
     let input = state.settings.store.get_input(caller.profile_id(), input_id).await;
@@ -43,7 +41,6 @@ pub(crate) async fn list_queue(
     Path(session_id): Path<String>,
     uri: Uri,
 ) -> ApiResult<Json<Page<Input>>> {
-    caller.allow(Scope::SessionsRead)?;
     Params::of(&uri)?.finish()?;
     let session = super::sessions::find(&state, &caller, &session_id).await?;
     let data = state
@@ -69,7 +66,6 @@ pub(crate) async fn update_queued(
     uri: Uri,
     Body(request): Body<UpdateQueuedRequest>,
 ) -> ApiResult<Json<Input>> {
-    caller.allow(Scope::RunsWrite)?;
     Params::of(&uri)?.finish()?;
     if request.position == Some(0) {
         return Err(ApiError::invalid("/position", "places are counted from 1"));
@@ -101,7 +97,6 @@ pub(crate) async fn delete_queued(
     Path((session_id, input_id)): Path<(String, String)>,
     uri: Uri,
 ) -> ApiResult<StatusCode> {
-    caller.allow(Scope::RunsWrite)?;
     Params::of(&uri)?.finish()?;
     let session = super::sessions::find(&state, &caller, &session_id).await?;
     let missing = || ApiError::new(ErrorCode::InputNotFound);

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use talaria_openapi::auth::{ApiKey, CreateKeyRequest, RotateKeyRequest, Scope, UpdateKeyRequest};
+use talaria_openapi::auth::{ApiKey, CreateKeyRequest, RotateKeyRequest, UpdateKeyRequest};
 use talaria_openapi::errors::ErrorCode;
 use talaria_openapi::ids::KeyId;
 use talaria_openapi::page::Page;
@@ -24,11 +24,6 @@ const MAX_KEYS: u32 = 200;
 const DEFAULT_OVERLAP_SECONDS: u64 = 86_400;
 const MAX_OVERLAP_SECONDS: u64 = 604_800;
 
-fn allow(caller: &Caller) -> ApiResult<()> {
-    caller.allow(Scope::KeysManage)?;
-    caller.allow(Scope::Admin)
-}
-
 /// Makes a key. Its secret is in this answer and nowhere else.
 #[utoipa::path(post, path = "/v1/keys", tag = "auth", request_body = CreateKeyRequest,
     responses((status = 201, body = ApiKey)))]
@@ -38,7 +33,6 @@ pub(crate) async fn create_key(
     uri: Uri,
     Body(request): Body<CreateKeyRequest>,
 ) -> ApiResult<(StatusCode, Json<ApiKey>)> {
-    allow(&caller)?;
     Params::of(&uri)?.finish()?;
     check_name(&request.name)?;
     if request.scopes.is_empty() {
@@ -107,7 +101,6 @@ pub(crate) async fn list_keys(
     caller: Caller,
     uri: Uri,
 ) -> ApiResult<Json<Page<ApiKey>>> {
-    allow(&caller)?;
     Params::of(&uri)?.finish()?;
     let data = state.settings.store.list_keys(caller.profile_id(), MAX_KEYS).await?;
     Ok(Json(Page {
@@ -145,7 +138,6 @@ pub(crate) async fn update_key(
     uri: Uri,
     Body(request): Body<UpdateKeyRequest>,
 ) -> ApiResult<Json<ApiKey>> {
-    allow(&caller)?;
     Params::of(&uri)?.finish()?;
     request.name.as_deref().map_or(Ok(()), check_name)?;
     let renamed = change(&state, &caller, &key_id, |row, _| {
@@ -165,7 +157,6 @@ pub(crate) async fn revoke_key(
     Path(key_id): Path<String>,
     uri: Uri,
 ) -> ApiResult<StatusCode> {
-    allow(&caller)?;
     Params::of(&uri)?.finish()?;
     let revoked = change(&state, &caller, &key_id, |row, now| {
         row.key.revoked_at.get_or_insert(now);
@@ -183,7 +174,6 @@ pub(crate) async fn rotate_key(
     uri: Uri,
     OptionalBody(request): OptionalBody<RotateKeyRequest>,
 ) -> ApiResult<Json<ApiKey>> {
-    allow(&caller)?;
     Params::of(&uri)?.finish()?;
     let overlap = request.overlap_seconds.unwrap_or(DEFAULT_OVERLAP_SECONDS);
     if overlap > MAX_OVERLAP_SECONDS {

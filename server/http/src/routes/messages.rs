@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, Uri, header};
 use axum::response::{IntoResponse as _, Response};
-use talaria_openapi::auth::Scope;
 use talaria_openapi::errors::{ErrorCode, Problem};
 use talaria_openapi::messages::{Message, MessageStatus, Part, ResultContent, Role};
 use talaria_openapi::page::Page;
@@ -29,7 +28,6 @@ pub(crate) async fn list_messages(
     Path(session_id): Path<String>,
     uri: Uri,
 ) -> ApiResult<Response> {
-    caller.allow(Scope::SessionsRead)?;
     let mut params = Params::of(&uri)?;
     params.refuse_later(&["chain"])?;
     let with_superseded = match params.take("include").as_deref() {
@@ -77,7 +75,6 @@ pub(crate) async fn get_message(
     Path((session_id, message_id)): Path<(String, String)>,
     uri: Uri,
 ) -> ApiResult<Json<Message>> {
-    caller.allow(Scope::SessionsRead)?;
     Params::of(&uri)?.finish()?;
     let session = sessions::find(&state, &caller, &session_id).await?;
     let message_id = id(&message_id, ErrorCode::MessageNotFound)?;
@@ -101,7 +98,6 @@ pub(crate) async fn export_session(
     Path(session_id): Path<String>,
     uri: Uri,
 ) -> ApiResult<Response> {
-    caller.allow(Scope::SessionsRead)?;
     let mut params = Params::of(&uri)?;
     let format = params.take("format").unwrap_or_else(|| "jsonl".to_owned());
     params.finish()?;

@@ -6,7 +6,6 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
-use talaria_openapi::auth::Scope;
 use talaria_openapi::errors::{ErrorCode, Problem};
 use talaria_openapi::events::Event;
 use talaria_openapi::ids::{InputId, RunId, SessionId};
@@ -51,7 +50,6 @@ pub(crate) async fn create_run_in_session(
     headers: HeaderMap,
     Body(request): Body<CreateRunRequest>,
 ) -> ApiResult<Response> {
-    caller.allow(Scope::RunsWrite)?;
     let mut params = Params::of(&uri)?;
     let strict = params.take_as("strict", "`true` or `false`")?.unwrap_or(false);
     params.finish()?;
@@ -84,7 +82,6 @@ pub(crate) async fn create_run(
     headers: HeaderMap,
     Body(mut request): Body<CreateRunRequest>,
 ) -> ApiResult<Response> {
-    caller.allow(Scope::RunsWrite)?;
     Params::of(&uri)?.finish()?;
     // Checked before a session is made for it.
     content(&request.input)?;
@@ -326,7 +323,6 @@ pub(crate) fn content(input: &InputBody) -> ApiResult<Vec<Part>> {
         ("session_id" = Option<String>, Query,), ("status" = Option<RunStatus>, Query,)),
     responses((status = 200, body = Page<Run>), (status = 400, body = Problem)))]
 pub(crate) async fn list_runs(State(state): State<AppState>, caller: Caller, uri: Uri) -> ApiResult<Response> {
-    caller.allow(Scope::SessionsRead)?;
     let mut params = Params::of(&uri)?;
     let limit = params.take_limit()?;
     let cursor = params.take("cursor");
@@ -366,7 +362,6 @@ pub(crate) async fn get_run(
     Path(run_id): Path<String>,
     uri: Uri,
 ) -> ApiResult<Json<Run>> {
-    caller.allow(Scope::SessionsRead)?;
     let mut params = Params::of(&uri)?;
     let wait: u64 = params.take_as("wait", "a number from 0 to 60")?.unwrap_or(0);
     params.finish()?;
@@ -411,7 +406,6 @@ pub(crate) async fn steer_run(
     headers: HeaderMap,
     Body(request): Body<SteerRunRequest>,
 ) -> ApiResult<(StatusCode, Json<Run>)> {
-    caller.allow(Scope::RunsWrite)?;
     Params::of(&uri)?.finish()?;
     let named = idempotency::named(&headers, &caller, "steer", &run_id)?;
     let run = find(&state, &caller, &id(&run_id, ErrorCode::RunNotFound)?).await?;
@@ -444,7 +438,6 @@ pub(crate) async fn resume_run(
     uri: Uri,
     OptionalBody(request): OptionalBody<ResumeRunRequest>,
 ) -> ApiResult<(StatusCode, Json<Run>)> {
-    caller.allow(Scope::RunsWrite)?;
     Params::of(&uri)?.finish()?;
     let more = request.input.as_ref().map(content).transpose()?.unwrap_or_default();
     let run_id = id(&run_id, ErrorCode::RunNotFound)?;

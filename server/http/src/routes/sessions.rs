@@ -6,7 +6,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use talaria_agent::prompt::{PromptInputs, layers, whole};
 use talaria_openapi::Metadata;
-use talaria_openapi::auth::Scope;
 use talaria_openapi::errors::{ErrorCode, Problem};
 use talaria_openapi::ids::{MessageId, SessionId};
 use talaria_openapi::inputs::{InputContent, InputMessage};
@@ -41,7 +40,6 @@ pub(crate) async fn create_session(
     headers: HeaderMap,
     Body(mut request): Body<CreateSessionRequest>,
 ) -> ApiResult<Response> {
-    caller.allow(Scope::SessionsWrite)?;
     Params::of(&uri)?.finish()?;
     let by_key = idempotency::named(&headers, &caller, "sessions", "")?.filter(|_| request.id.is_none());
     request.id = request.id.or(by_key.map(SessionId::from_ulid));
@@ -218,7 +216,6 @@ pub(crate) fn check_metadata(metadata: &Metadata) -> ApiResult<()> {
         ("archived" = Option<bool>, Query,), ("source" = Option<SessionSource>, Query,), ("q" = Option<String>, Query,)),
     responses((status = 200, body = Page<Session>), (status = 400, body = Problem)))]
 pub(crate) async fn list_sessions(State(state): State<AppState>, caller: Caller, uri: Uri) -> ApiResult<Response> {
-    caller.allow(Scope::SessionsRead)?;
     let mut params = Params::of(&uri)?;
     let limit = params.take_limit()?;
     let cursor = params.take("cursor");
@@ -299,7 +296,6 @@ pub(crate) async fn get_session(
     Path(session_id): Path<String>,
     uri: Uri,
 ) -> ApiResult<Response> {
-    caller.allow(Scope::SessionsRead)?;
     Params::of(&uri)?.finish()?;
     Ok(with_etag(&find(&state, &caller, &session_id).await?))
 }
@@ -328,7 +324,6 @@ pub(crate) async fn update_session(
     headers: HeaderMap,
     Body(request): Body<UpdateSessionRequest>,
 ) -> ApiResult<Response> {
-    caller.allow(Scope::SessionsWrite)?;
     Params::of(&uri)?.finish()?;
     let session = find(&state, &caller, &session_id).await?;
     check_title(request.title.as_ref().and_then(|title| title.as_deref()))?;
@@ -392,7 +387,6 @@ pub(crate) async fn delete_session(
     Path(session_id): Path<String>,
     uri: Uri,
 ) -> ApiResult<StatusCode> {
-    caller.allow(Scope::SessionsWrite)?;
     let mut params = Params::of(&uri)?;
     let force = params.take_as("force", "`true` or `false`")?.unwrap_or(false);
     params.finish()?;
@@ -417,7 +411,6 @@ pub(crate) async fn get_prompt(
     Path(session_id): Path<String>,
     uri: Uri,
 ) -> ApiResult<Json<Prompt>> {
-    caller.allow(Scope::SessionsRead)?;
     Params::of(&uri)?.finish()?;
     let session = find(&state, &caller, &session_id).await?;
     let layers = state.settings.store.get_prompt(caller.profile_id(), session.id).await?;
@@ -439,7 +432,6 @@ pub(crate) async fn get_snapshot(
     Path(session_id): Path<String>,
     uri: Uri,
 ) -> ApiResult<Json<Snapshot>> {
-    caller.allow(Scope::SessionsRead)?;
     Params::of(&uri)?.finish()?;
     let session = find(&state, &caller, &session_id).await?;
     Ok(Json(
