@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
-use talaria_openapi::ids::{InteractionId, SessionId};
+use talaria_openapi::ids::{InteractionId, RunId, SessionId};
+
+use crate::outbox::Busy;
 
 /// Talk to your agent.
 #[derive(Clone, Parser)]
@@ -33,14 +35,7 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Command {
     /// Talk (what happens without a command).
-    Chat {
-        /// Go on with this session.
-        #[arg(long, value_name = "ID")]
-        session: Option<SessionId>,
-        /// Go on with the last session of this folder.
-        #[arg(short = 'c', long = "continue", conflicts_with = "session")]
-        is_continued: bool,
-    },
+    Chat(Start),
     /// Ask one thing and print the answer. Exit code: 0 completed, 1 failed, 130 cancelled, 2 no server.
     Run {
         /// What to ask; `-` reads standard input.
@@ -59,6 +54,11 @@ pub(crate) enum Command {
     Sessions {
         #[command(subcommand)]
         command: SessionsCommand,
+    },
+    /// Look at runs.
+    Runs {
+        #[command(subcommand)]
+        command: RunsCommand,
     },
     /// What runs wait for a person for.
     Approvals {
@@ -88,6 +88,20 @@ pub(crate) enum Command {
         /// The shell.
         shell: Shell,
     },
+}
+
+/// Where a conversation begins, and how it goes.
+#[derive(Debug, Clone, Parser)]
+pub(crate) struct Start {
+    /// Go on with this session.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<SessionId>,
+    /// Go on with the last session of this folder.
+    #[arg(short = 'c', long = "continue", conflicts_with = "session")]
+    pub(crate) is_continued: bool,
+    /// What happens to what you write while a run goes on; `/busy` changes it.
+    #[arg(long, env = "TALARIA_BUSY", value_enum, default_value_t, value_name = "MODE")]
+    pub(crate) busy: Busy,
 }
 
 #[derive(Debug, Clone, Subcommand)]
@@ -128,6 +142,42 @@ pub(crate) enum SessionsCommand {
         /// The session.
         id: SessionId,
         /// Stop what runs in it first.
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum RunsCommand {
+    /// The newest runs.
+    List {
+        /// Of this session.
+        #[arg(long, value_name = "ID")]
+        session: Option<SessionId>,
+        /// How many.
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: u32,
+    },
+    /// What a run was asked and what became of it.
+    Show {
+        /// The run.
+        id: RunId,
+    },
+    /// Show a run to its end. Exit code: as of `talaria run`.
+    Watch {
+        /// The run.
+        id: RunId,
+        /// Print its events, one JSON a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Stop a run, and wait until it has stopped.
+    Cancel {
+        /// The run.
+        id: RunId,
+        /// Why, for the record.
+        why: Option<String>,
+        /// Give its tools no time to stop by themselves.
         #[arg(long)]
         force: bool,
     },
@@ -177,6 +227,11 @@ pub(crate) enum ServerCommand {
 }
 
 impl Args {
+    /// What happens without a command: `talaria chat`.
+    pub(crate) fn conversation() -> Command {
+        Command::Chat(Start::parse_from(["talaria"]))
+    }
+
     /// The command line, with the credential of the environment.
     pub(crate) fn read() -> Self {
         #[expect(

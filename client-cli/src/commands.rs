@@ -7,14 +7,14 @@ use futures_util::StreamExt as _;
 use talaria_openapi::ids::SessionId;
 use talaria_openapi::messages::{Message, Role};
 use talaria_openapi::sessions::{CreateSessionRequest, Session, SessionSource, UpdateSessionRequest};
+use talaria_openapi::time::Timestamp;
 
 use crate::account::Account;
 use crate::args::{Args, Command, ServerCommand, SessionsCommand};
-use crate::chat::Start;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::local_server::LocalServer;
-use crate::{approvals, chat, log_file, login, render, run};
+use crate::{approvals, chat, log_file, login, render, run, runs};
 
 /// Most sessions that a server lists at once.
 const MAX_PAGE: u32 = 200;
@@ -28,15 +28,8 @@ pub(crate) struct Connected {
 }
 
 pub(crate) async fn dispatch(args: Args) -> Result<ExitCode> {
-    let conversation = Command::Chat {
-        session: None,
-        is_continued: false,
-    };
-    match args.command.clone().unwrap_or(conversation) {
-        Command::Chat { session, is_continued } => {
-            let start = Start { session, is_continued };
-            chat::chat(connect(&args).await?, &start, &LocalServer::new(args.home)?.home).await
-        }
+    match args.command.clone().unwrap_or_else(Args::conversation) {
+        Command::Chat(start) => chat::chat(connect(&args).await?, &start, &LocalServer::new(args.home)?.home).await,
         Command::Run {
             prompt,
             json,
@@ -44,6 +37,7 @@ pub(crate) async fn dispatch(args: Args) -> Result<ExitCode> {
             model,
         } => run::run(connect(&args).await?, &prompt, json, session, model).await,
         Command::Sessions { command } => sessions(connect(&args).await?.client, command).await,
+        Command::Runs { command } => runs::runs(&connect(&args).await?.client, command).await,
         Command::Approvals { command } => done(approvals::approvals(&connect(&args).await?.client, command).await),
         Command::Tools => done(tools(&connect(&args).await?.client).await),
         Command::Login { server, key } => done(login::login(&args, server, &key).await),
@@ -143,16 +137,16 @@ pub(crate) async fn list(client: &Client, limit: u32) -> Result<()> {
         render::notice("no sessions yet: begin one with `talaria`");
     }
     for session in page.data {
-        let day = minute(&session);
+        let day = minute(session.created_at);
         let title = session.title.unwrap_or_else(|| "(no title)".to_owned());
         render::print(&format!("{}  {day}  {title}\n", session.id))?;
     }
     Ok(())
 }
 
-/// When a session began, to the minute.
-pub(crate) fn minute(session: &Session) -> String {
-    let minute: String = session.created_at.to_string().chars().take(16).collect();
+/// A time, to the minute.
+pub(crate) fn minute(at: Timestamp) -> String {
+    let minute: String = at.to_string().chars().take(16).collect();
     minute.replace('T', " ")
 }
 

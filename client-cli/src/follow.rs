@@ -1,6 +1,5 @@
 //! Shows a run to its end, while the person may type.
 
-use std::collections::VecDeque;
 use std::io::IsTerminal as _;
 use std::pin::pin;
 use std::time::Duration;
@@ -11,13 +10,14 @@ use talaria_openapi::events::EventBody;
 use talaria_openapi::ids::{InteractionId, RunId, SessionId};
 use talaria_openapi::interactions::{Interaction, ResolveInteractionRequest};
 use talaria_openapi::messages::Role;
-use talaria_openapi::runs::{CancelRunRequest, CreateRunRequest, OnBusy, Run, RunStatus};
+use talaria_openapi::runs::{CancelRunRequest, Run, RunStatus};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::asked::{self, Asked, Heard};
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::keyboard::{Keyboard, Typed};
+use crate::outbox::{Busy, Outbox, Waiting};
 use crate::progress::{Progress, Step};
 use crate::render::{self, View};
 use crate::watch::{RunWatch, Watched};
@@ -30,8 +30,8 @@ const TICK: Duration = Duration::from_millis(100);
 pub(crate) struct Followed {
     /// Where the run stands; `None` when the person left before it ended.
     pub(crate) status: Option<RunStatus>,
-    /// Runs that the person started meanwhile, and what they said.
-    pub(crate) queued: Vec<(RunId, String)>,
+    /// Runs that the person started meanwhile.
+    pub(crate) waiting: Waiting,
     /// What was typed but not sent.
     pub(crate) unsent: String,
 }
@@ -40,16 +40,15 @@ pub(crate) struct Followed {
 pub(crate) struct Follower<'a> {
     client: &'a Client,
     run_id: RunId,
-    /// The session that the person talks in; `None` when there is only this run.
-    session_id: Option<SessionId>,
+    /// What the person says meanwhile; `None` when there is only this run.
+    outbox: Option<Outbox>,
+    /// What happens to it.
+    busy: Busy,
     progress: Progress,
     view: Box<dyn View>,
     keyboard: Option<Keyboard>,
     interrupts: u32,
     cancelling: Option<BoxFuture<'static, Result<Run>>>,
-    /// Messages that are to be sent, one after the other; the first is on its way.
-    sending: Option<BoxFuture<'static, Result<Run>>>,
-    to_send: VecDeque<String>,
     /// What the run waits for.
     asked: Asked,
     resolving: Option<BoxFuture<'static, Result<()>>>,
@@ -57,19 +56,19 @@ pub(crate) struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    pub(crate) fn new(client: &'a Client, run_id: RunId, session_id: Option<SessionId>) -> Result<Self> {
+    /// `talking`: the session that the person talks in, and what happens to what is said while the run goes on.
+    pub(crate) fn new(client: &'a Client, run_id: RunId, talking: Option<(SessionId, Busy)>) -> Result<Self> {
         let has_keyboard = render::is_lively() && std::io::stdin().is_terminal();
         Ok(Self {
             client,
             run_id,
-            session_id,
+            outbox: talking.map(|(session_id, _)| Outbox::new(client.clone(), session_id, run_id)),
+            busy: talking.map(|(_, busy)| busy).unwrap_or_default(),
             progress: Progress::default(),
-            view: render::view(has_keyboard && session_id.is_some()),
+            view: render::view(talking.filter(|_| has_keyboard).map(|(_, busy)| busy.does())),
             keyboard: if has_keyboard { Some(Keyboard::open()?) } else { None },
             interrupts: 0,
             cancelling: None,
-            sending: None,
-            to_send: VecDeque::new(),
             asked: Asked::default(),
             resolving: None,
             followed: Followed::default(),
@@ -114,8 +113,8 @@ impl<'a> Follower<'a> {
                     self.complain_of(answer.err())?;
                     false
                 }
-                answer = answer_of(&mut self.sending) => {
-                    self.sent(answer)?;
+                answer = sent_by(&mut self.outbox) => {
+                    self.complain_of(answer.err())?;
                     false
                 }
                 answer = answer_of(&mut self.resolving) => {
@@ -130,10 +129,10 @@ impl<'a> Follower<'a> {
                 return Ok(());
             }
         }
-        // What the person typed last is not lost by the end of the run.
-        while let Some(answer) = self.sending.take() {
-            let answer = answer.await;
-            self.sent(answer)?;
+        if let Some(outbox) = self.outbox.take() {
+            let (waiting, failed) = outbox.finish().await;
+            self.followed.waiting = waiting;
+            failed.into_iter().try_for_each(|error| self.complain_of(Some(error)))?;
         }
         if status.is_none() {
             // The log was reset past the end: the transcript and the run itself say what is missing.
@@ -210,6 +209,7 @@ impl<'a> Follower<'a> {
 
     /// Takes what the person did; whether they leave.
     fn take(&mut self, typed: Typed) -> Result<bool> {
+        let mut is_left = false;
         match typed {
             Typed::Interrupt => {
                 self.interrupts += 1;
@@ -218,7 +218,7 @@ impl<'a> Follower<'a> {
                 }
                 self.stop()?;
             }
-            Typed::End if self.session_id.is_some() => return Ok(true),
+            Typed::End if self.outbox.is_some() => return Ok(true),
             // A single run goes on without a keyboard.
             Typed::End => self.keyboard = None,
             Typed::Changed => {}
@@ -229,25 +229,11 @@ impl<'a> Follower<'a> {
                     None => {}
                 }
             }
-            Typed::Line(line) if self.session_id.is_none() => drop(line),
-            Typed::Line(line) => match line.trim() {
-                "/stop" => self.stop()?,
-                "/quit" | "/exit" => return Ok(true),
-                command if command.starts_with('/') => {
-                    self.view.step(Step::Notice(format!(
-                        "{command}: only /stop and /quit while a run goes on"
-                    )))?;
-                }
-                text => {
-                    self.view.step(Step::Notice(format!("queued: {text}")))?;
-                    self.to_send.push_back(text.to_owned());
-                    self.send_next();
-                }
-            },
+            Typed::Line(line) => is_left = self.hear(line.trim())?,
         }
         let text = self.keyboard.as_ref().map(|keyboard| keyboard.text().to_owned());
         self.view.typed(&text.unwrap_or_default())?;
-        Ok(false)
+        Ok(is_left)
     }
 
     fn stop(&mut self) -> Result<()> {
@@ -257,21 +243,33 @@ impl<'a> Follower<'a> {
         self.view.step(Step::Stopping)
     }
 
-    fn send_next(&mut self) {
-        if self.sending.is_none()
-            && let (Some(session_id), Some(text)) = (self.session_id, self.to_send.front())
-        {
-            self.sending = Some(say(self.client.clone(), session_id, text.clone()));
+    /// Takes a line that answers nothing; whether the person leaves.
+    fn hear(&mut self, line: &str) -> Result<bool> {
+        if self.outbox.is_none() {
+            return Ok(false);
         }
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        match (word, word.strip_prefix('/').and_then(Busy::named)) {
+            ("", _) => {}
+            ("/stop", _) => self.stop()?,
+            ("/quit" | "/exit", _) => return Ok(true),
+            (_, Some(busy)) if !rest.is_empty() => self.send(rest, busy)?,
+            (command, _) if command.starts_with('/') => {
+                self.view.step(Step::Notice(format!(
+                    "{command}: while a run goes on there are /stop, /quit, and /interrupt, /steer or /queue with a message"
+                )))?;
+            }
+            _ => self.send(line, self.busy)?,
+        }
+        Ok(false)
     }
 
-    fn sent(&mut self, answer: Result<Run>) -> Result<()> {
-        let text = self.to_send.pop_front().unwrap_or_default();
-        match answer {
-            Ok(run) => self.followed.queued.push((run.id, text)),
-            Err(error) => self.complain_of(Some(error))?,
+    fn send(&mut self, text: &str, busy: Busy) -> Result<()> {
+        self.view.step(Step::Notice(format!("{}: {text}", busy.doing())))?;
+        if let Some(outbox) = &mut self.outbox {
+            outbox.send(text.to_owned(), busy);
         }
-        self.send_next();
         Ok(())
     }
 
@@ -302,17 +300,6 @@ pub(crate) async fn final_status(client: &Client, run_id: RunId, status: Option<
     }
 }
 
-/// Says something in a session; waits for its turn there when it is busy.
-pub(crate) fn say(client: Client, session_id: SessionId, text: String) -> BoxFuture<'static, Result<Run>> {
-    Box::pin(async move {
-        let request = CreateRunRequest {
-            on_busy: OnBusy::Queue,
-            ..CreateRunRequest::text(text)
-        };
-        client.create_run(session_id, &request).await
-    })
-}
-
 pub(crate) fn cancel(client: Client, run_id: RunId) -> BoxFuture<'static, Result<Run>> {
     Box::pin(async move { client.cancel_run(run_id, &CancelRunRequest::default()).await })
 }
@@ -325,6 +312,13 @@ pub(crate) async fn answer_of<T>(request: &mut Option<BoxFuture<'static, Result<
     let answer = waiting.await;
     *request = None;
     answer
+}
+
+async fn sent_by(outbox: &mut Option<Outbox>) -> Result<()> {
+    match outbox {
+        Some(outbox) => outbox.next().await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn typed_on(keyboard: &mut Option<Keyboard>) -> Typed {

@@ -16,9 +16,11 @@ mod keyboard;
 mod local_server;
 mod log_file;
 mod login;
+mod outbox;
 mod progress;
 mod render;
 mod run;
+mod runs;
 pub mod sse;
 pub mod watch;
 

@@ -41,10 +41,15 @@ pub(crate) async fn run(
         ..CreateRunRequest::text(text)
     };
     let run = connected.client.create_run(session_id, &request).await?;
+    watch(&connected.client, run.id, json).await
+}
+
+/// Shows a run to its end; the exit code tells how it ended.
+pub(crate) async fn watch(client: &Client, run_id: RunId, json: bool) -> Result<ExitCode> {
     let status = if json {
-        print_events(&connected.client, run.id).await?
+        print_events(client, run_id).await?
     } else {
-        Follower::new(&connected.client, run.id, None)?.follow().await?.status
+        Follower::new(client, run_id, None)?.follow().await?.status
     };
     Ok(match status {
         Some(RunStatus::Completed) => ExitCode::SUCCESS,

@@ -1,18 +1,15 @@
 //! The terminal client as a process.
 
-use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use talaria_tests::model_script::{ModelScript, text};
+use talaria_tests::pty::Pty;
 use talaria_tests::server::TestServer;
 
 use crate::start;
@@ -39,7 +36,7 @@ fn talaria(home: &Path, arguments: &[&str]) -> Output {
 }
 
 /// A client of a server that runs, in a home of its own.
-fn visitor(server: &TestServer, home: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn visitor(server: &TestServer, home: &Path, arguments: &[&str]) -> Command {
     std::fs::create_dir_all(home).unwrap();
     let mut command = command(home, arguments);
     command
@@ -49,40 +46,17 @@ fn visitor(server: &TestServer, home: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Runs a command beside the test, whose runtime has a model to play meanwhile.
-async fn output(mut command: Command) -> Output {
+pub(crate) async fn output(mut command: Command) -> Output {
     tokio::task::spawn_blocking(move || command.output().unwrap())
         .await
         .unwrap()
 }
 
 /// What a command writes to a terminal of 40 columns.
-async fn on_terminal(mut command: Command) -> String {
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&terminal).unwrap();
-    unlockpt(&terminal).unwrap();
-    let size = Winsize {
-        ws_row: 24,
-        ws_col: 40,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(&terminal, size).unwrap();
-    let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
-    let side: OwnedFd = File::options().read(true).write(true).open(name).unwrap().into();
-    let again = || side.as_fd().try_clone_to_owned().unwrap();
-    let mut child = command.stdin(again()).stdout(again()).stderr(again()).spawn().unwrap();
-    drop((command, side));
-    let reading = tokio::task::spawn_blocking(move || {
-        let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
-        let mut terminal = File::from(terminal);
-        // The last writer's end is an error here, not an end of file.
-        while let Ok(length) = terminal.read(&mut piece) {
-            bytes.extend_from_slice(&piece[..length]);
-        }
-        child.wait().unwrap();
-        bytes
-    });
-    String::from_utf8(reading.await.unwrap()).unwrap()
+async fn on_terminal(command: Command) -> String {
+    tokio::task::spawn_blocking(move || Pty::start(command, 40).finish())
+        .await
+        .unwrap()
 }
 
 /// Answers every request with a status; gives where, and what was asked.

@@ -23,6 +23,7 @@ mod stream;
 #[cfg(target_os = "linux")]
 mod terminal;
 mod tidy;
+mod typing;
 
 use std::time::Duration;
 

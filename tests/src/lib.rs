@@ -4,4 +4,5 @@
 
 pub mod bench;
 pub mod model_script;
+pub mod pty;
 pub mod server;

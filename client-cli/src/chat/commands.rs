@@ -9,6 +9,7 @@ use talaria_text::cut::one_line;
 use super::{Chat, Next};
 use crate::commands;
 use crate::error::{Error, Result};
+use crate::outbox::Busy;
 use crate::render;
 
 const LISTED: u32 = 20;
@@ -23,12 +24,20 @@ const COMMANDS: &[(&str, &str)] = &[
     ),
     ("/model [NAME]", "shows the session's model, or sets it"),
     ("/stop", "stops what runs in the session"),
+    (
+        "/interrupt, /steer, /queue TEXT",
+        "says something while a run goes on: stops it, tells it, or waits for its turn",
+    ),
+    (
+        "/busy [MODE]",
+        "shows, or sets, which of the three happens to a plain message",
+    ),
     ("/approve, /deny, /skip", "answer what a run asks you"),
     ("/tools", "lists the agent's tools"),
     ("/quit", "leaves"),
 ];
 const KEYS: &str = "A line that ends with `\\` goes on in the next one (so does Alt+Enter). What you write while a run goes on \
-waits for its turn. Ctrl+C stops a run, and a second one leaves; Ctrl+D leaves.";
+interrupts it (`/busy` changes that). Ctrl+C stops a run, and a second one leaves; Ctrl+D leaves.";
 /// Least likeness for a suggestion; 1 is the same word.
 const LIKE: f64 = 0.6;
 
@@ -52,6 +61,15 @@ impl Chat {
             }
             ("model", model) => self.set_model(model).await?,
             ("stop", _) => self.stop().await?,
+            ("busy", "") => render::notice(&busy_told(self.busy)),
+            ("busy", mode) => {
+                self.busy = Busy::named(mode)
+                    .ok_or_else(|| Error::Local(format!("/busy: `{mode}` is none of interrupt, steer and queue")))?;
+                render::notice(&busy_told(self.busy));
+            }
+            (name, text) if Busy::named(name).is_some() && !text.is_empty() => {
+                return self.say(text, Busy::named(name).unwrap_or_default()).await;
+            }
             ("tools", _) => commands::tools(&self.connected.client).await?,
             _ => render::notice(&unknown(name)),
         }
@@ -69,7 +87,7 @@ impl Chat {
             let line = format!(
                 "{:>2}{mark} {}  {}",
                 index + 1,
-                commands::minute(session),
+                commands::minute(session.created_at),
                 title(session)
             );
             render::print(&format!("{}\n", one_line(&line, render::size().0)))?;
@@ -162,6 +180,15 @@ impl Chat {
         }
         Ok(())
     }
+}
+
+fn busy_told(busy: Busy) -> String {
+    let what = match busy {
+        Busy::Interrupt => "interrupts it: it stops, and your message comes next",
+        Busy::Steer => "is told to the agent after its tools; the run goes on",
+        Busy::Queue => "waits for its turn",
+    };
+    format!("what you write while a run goes on {what}")
 }
 
 fn help() -> Result<()> {

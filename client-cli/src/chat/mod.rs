@@ -10,19 +10,12 @@ use std::process::ExitCode;
 use talaria_openapi::ids::{RunId, SessionId};
 
 use self::lines::{Lines, Read};
+use crate::args::Start;
 use crate::commands::{Connected, new_session};
 use crate::error::{Error, Result};
-use crate::follow::{Follower, say};
+use crate::follow::Follower;
+use crate::outbox::{Busy, say};
 use crate::render;
-
-/// Where a conversation begins.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Start {
-    /// In this session.
-    pub(crate) session: Option<SessionId>,
-    /// In the last session of the folder that the person stands in.
-    pub(crate) is_continued: bool,
-}
 
 /// Whether the conversation goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +32,8 @@ struct Chat {
     listed: Vec<SessionId>,
     /// What was typed during a run and not sent.
     unsent: String,
+    /// What happens to what is said while a run goes on.
+    busy: Busy,
 }
 
 pub(crate) async fn chat(connected: Connected, start: &Start, home: &Path) -> Result<ExitCode> {
@@ -108,6 +103,7 @@ impl Chat {
             session_id: None,
             listed: Vec::new(),
             unsent: String::new(),
+            busy: start.busy,
         };
         let next = match found {
             Some(session_id) => chat.enter(session_id).await?,
@@ -138,13 +134,13 @@ impl Chat {
         self.connected.client.wake().await?;
         match text.strip_prefix('/') {
             Some(command) => self.command(command).await,
-            None => self.say(text).await,
+            None => self.say(text, self.busy).await,
         }
     }
 
-    async fn say(&mut self, text: &str) -> Result<Next> {
+    async fn say(&mut self, text: &str, busy: Busy) -> Result<Next> {
         let session_id = self.session().await?;
-        let run = say(self.connected.client.clone(), session_id, text.to_owned()).await?;
+        let run = say(self.connected.client.clone(), session_id, text.to_owned(), busy).await?;
         // A session that was continued goes on in its newest part.
         self.session_id = Some(run.session_id);
         self.follow(run.id).await
@@ -169,11 +165,14 @@ impl Chat {
             if let Some(text) = text {
                 render::echo(&text)?;
             }
-            let followed = Follower::new(&self.connected.client, run_id, self.session_id)?
-                .follow()
-                .await?;
-            let queued = followed.queued.into_iter();
-            waiting.extend(queued.map(|(run_id, text)| (run_id, Some(text))));
+            let talking = self.session_id.map(|session_id| (session_id, self.busy));
+            let follower = Follower::new(&self.connected.client, run_id, talking)?;
+            let followed = follower.follow().await?;
+            let started = followed.waiting;
+            for (run_id, text) in started.first.into_iter().rev() {
+                waiting.push_front((run_id, Some(text)));
+            }
+            waiting.extend(started.later.into_iter().map(|(run_id, text)| (run_id, Some(text))));
             self.unsent = followed.unsent;
             if followed.status.is_none() {
                 let id = self.session_id.map(|id| id.to_string()).unwrap_or_default();

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use talaria_openapi::auth::Whoami;
-use talaria_openapi::ids::{InteractionId, MessageId, RunId, SessionId};
+use talaria_openapi::ids::{InputId, InteractionId, MessageId, RunId, SessionId};
 use talaria_openapi::info::Info;
+use talaria_openapi::inputs::Input;
 use talaria_openapi::interactions::{Interaction, ResolveInteractionRequest};
 use talaria_openapi::messages::Message;
 use talaria_openapi::page::Page;
@@ -120,6 +121,17 @@ impl Client {
     /// One run; waits up to `wait` seconds for its end.
     pub async fn get_run(&self, run_id: RunId, wait: u64) -> Result<Run> {
         self.get(&format!("/v1/runs/{run_id}?wait={wait}")).await
+    }
+
+    /// What became of an input.
+    pub async fn get_input(&self, input_id: InputId) -> Result<Input> {
+        self.get(&format!("/v1/inputs/{input_id}")).await
+    }
+
+    /// The newest runs, of one session where it is named.
+    pub async fn list_runs(&self, session_id: Option<SessionId>, limit: u32) -> Result<Page<Run>> {
+        let of_session = session_id.map_or_else(String::new, |id| format!("&session_id={id}"));
+        self.get(&format!("/v1/runs?limit={limit}{of_session}")).await
     }
 
     /// Tells a run to stop.

@@ -37,7 +37,7 @@ pub(crate) struct LiveView {
     calls: Vec<(Call, Instant)>,
     typed: String,
     /// Whether the person can write messages meanwhile: then this is a part of a conversation.
-    can_type: bool,
+    typing: Option<&'static str>,
     is_stopping: bool,
     is_lost: bool,
     /// The place in the session's queue.
@@ -49,19 +49,19 @@ pub(crate) struct LiveView {
 }
 
 impl LiveView {
-    pub(crate) fn new(can_type: bool) -> Self {
+    pub(crate) fn new(typing: Option<&'static str>) -> Self {
         Self {
             live: Live::new(std::io::stdout()),
             markdown: Markdown::default(),
             calls: Vec::new(),
             typed: String::new(),
-            can_type,
+            typing,
             is_stopping: false,
             is_lost: false,
             place: None,
             began: Instant::now(),
             // What the person said stands above.
-            last: if can_type { Last::Prompt } else { Last::Nothing },
+            last: if typing.is_some() { Last::Prompt } else { Last::Nothing },
             columns: size().0,
             painted_at: None,
         }
@@ -101,11 +101,11 @@ impl LiveView {
 
     fn status(&self, columns: usize) -> Line {
         let elapsed = self.began.elapsed();
-        let hint = match (self.is_lost, self.is_stopping, self.can_type) {
+        let hint = match (self.is_lost, self.is_stopping, self.typing) {
             (true, ..) => " · no connection, trying again",
             (_, true, _) => " · stopping, Ctrl+C leaves",
-            (.., true) => " · Ctrl+C stops, typing queues",
-            (.., false) => " · Ctrl+C stops",
+            (.., Some(does)) => &format!(" · Ctrl+C stops, typing {does}"),
+            (.., None) => " · Ctrl+C stops",
         };
         let place = self
             .place
@@ -253,7 +253,7 @@ mod tests {
             columns in 8_usize..60,
             rows in 2_usize..24,
         ) {
-            let mut view = LiveView::new(true);
+            let mut view = LiveView::new(Some("queues"));
             view.markdown.push(&said, columns);
             view.typed = typed;
             let call = |id: usize| Call { id: id.to_string(), name: "read_file".to_owned(), preview: "你好 ".repeat(20) };

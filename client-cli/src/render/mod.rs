@@ -49,9 +49,9 @@ pub(crate) trait View {
 }
 
 /// The view for where standard output goes.
-pub(crate) fn view(can_type: bool) -> Box<dyn View> {
+pub(crate) fn view(typing: Option<&'static str>) -> Box<dyn View> {
     if is_lively() {
-        Box::new(LiveView::new(can_type))
+        Box::new(LiveView::new(typing))
     } else {
         Box::new(PlainView::default())
     }
